@@ -1,0 +1,33 @@
+// How kernels ask for threads: a fork-join over numbered tiles. The serial implementation runs them in order.
+#pragma once
+
+#include <cstdint>
+
+namespace kiln {
+
+// `run` calls task(context, tile, thread) once for each tile in [0, num_tiles), on any thread in [0, num_threads), and
+// returns when all are done. Kernels must give the same bits for any num_threads: a tile's work never depends on it.
+struct Parallel {
+  int num_threads = 1;
+  void* self = nullptr;
+  void (*run)(void* self, int num_tiles, void (*task)(void* context, int tile, int thread), void* context) = nullptr;
+};
+
+// One thread: the tiles in order on the caller.
+const Parallel& serial_parallel();
+
+// parallel_for(args.parallel, n, [&](int tile, int thread) { … });
+template <typename F>
+void parallel_for(const Parallel* parallel, int num_tiles, F&& body) {
+  if (num_tiles <= 0) return;
+  if (parallel->num_threads == 1 || num_tiles == 1) {
+    for (int tile = 0; tile < num_tiles; ++tile) body(tile, 0);
+    return;
+  }
+  parallel->run(
+      parallel->self, num_tiles,
+      [](void* context, int tile, int thread) { (*static_cast<F*>(context))(tile, thread); },
+      const_cast<void*>(static_cast<const void*>(&body)));
+}
+
+}  // namespace kiln
