@@ -20,7 +20,9 @@ export async function build_wasm() {
   const dist = join(root, 'dist');
   mkdirSync(dist, { recursive: true });
   let over = false;
-  for (const name of readdirSync(from).filter((file) => file.endsWith('.wasm')).sort()) {
+  for (const name of readdirSync(from)
+    .filter((file) => file.endsWith('.wasm'))
+    .sort()) {
     copyFileSync(join(from, name), join(dist, name));
     const bytes = statSync(join(dist, name)).size;
     const gzip = gzipSync(readFileSync(join(dist, name)), { level: 9 }).length;

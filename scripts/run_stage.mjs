@@ -12,7 +12,9 @@ export function toolchain_env() {
   if (!existsSync(script)) return process.env;
   const printed = spawnSync('bash', ['-c', `source "$0" && env -0`, script], { encoding: 'utf8' });
   const entries = printed.stdout.split('\0').filter((line) => line.includes('='));
-  return Object.fromEntries(entries.map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]));
+  return Object.fromEntries(
+    entries.map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
+  );
 }
 
 /** What scripts/setup.sh wrote about the machine: paths of Chromium, Emscripten, ONNX test data; {} before it has run. */

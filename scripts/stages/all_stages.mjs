@@ -39,8 +39,7 @@ export const all_stages = [
   {
     name: 'conformance',
     what: 'ONNX node vectors, compiled and run natively under ASan and UBSan',
-    run: async () =>
-      (await preset('dev', ['kiln_conformance'])) || run('build/dev/kiln_conformance', vector_folders()),
+    run: async () => (await preset('dev', ['kiln_conformance'])) || run('build/dev/kiln_conformance', vector_folders()),
   },
   {
     name: 'build',

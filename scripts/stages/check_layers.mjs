@@ -19,14 +19,29 @@ export const kArrows = {
   'plan-types': ['base'],
   'plan': ['base', 'graph', 'ops-definition', 'ops-kernel', 'plan-types', 'bundle'],
   'compile-types': ['base', 'graph', 'ops-definition', 'plan-types'],
-  'compile': ['base', 'graph', 'onnx', 'ops-definition', 'ops-kernel', 'passes', 'plan', 'plan-types', 'bundle', 'compile-types'],
+  'compile': [
+    'base',
+    'graph',
+    'onnx',
+    'ops-definition',
+    'ops-kernel',
+    'passes',
+    'plan',
+    'plan-types',
+    'bundle',
+    'compile-types',
+  ],
   'wasm': ['*'],
   'tools': ['*'],
 };
 
 // Headers that are the contract between layers, wherever they lie.
 const kContracts = { 'plan/plan.h': 'plan-types', 'compile/compile.h': 'compile-types' };
-const kDefinitionFiles = [/^ops\/definition\.(h|cc)$/, /^ops\/activation\.h$/, /^ops\/[^/]+\/(define|lower|fold)[^/]*\.(cc|h)$/];
+const kDefinitionFiles = [
+  /^ops\/definition\.(h|cc)$/,
+  /^ops\/activation\.h$/,
+  /^ops\/[^/]+\/(define|lower|fold)[^/]*\.(cc|h)$/,
+];
 
 /** The layer of a file of src/, by its path below src/. */
 export function layer_of(path) {
@@ -38,7 +53,9 @@ export function layer_of(path) {
 /** Every forbidden include as "file: includes what (from layer to layer)". */
 export function find_violations(src) {
   const violations = [];
-  const files = readdirSync(src, { recursive: true }).filter((file) => /\.(h|cc)$/.test(file) && !/(test|bench)\.cc$/.test(file));
+  const files = readdirSync(src, { recursive: true }).filter(
+    (file) => /\.(h|cc)$/.test(file) && !/(test|bench)\.cc$/.test(file),
+  );
   for (const file of files) {
     const from = layer_of(file);
     for (const [, included] of readFileSync(join(src, file), 'utf8').matchAll(/^\s*#include "([^"]+\/[^"]+)"/gm)) {

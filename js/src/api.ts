@@ -1,0 +1,18 @@
+// The public API of package `tilekiln`: everything that users import.
+export { KilnError, type ErrorCode, type Problem } from './core/errors.ts';
+export { Tensor, type DType, type TypedArray } from './core/tensor.ts';
+export type { ModelSource, Progress } from './core/source.ts';
+export type { SimdLevel, WasmSource } from './core/artefact.ts';
+export {
+  load,
+  Model,
+  type Feed,
+  type Feeds,
+  type LoadOptions,
+  type ModelMemory,
+  type RunOptions,
+  type StepInfo,
+  type TensorInfo,
+} from './core/model.ts';
+export { compile, type CompileOptions, type NamedFiles } from './compiler/compile.ts';
+export { read_npy as readNpy, write_npy as writeNpy } from './core/npy.ts';

@@ -1,0 +1,144 @@
+// Picks the runtime artefact that this engine can run, compiles it once, and makes instances of it.
+import { KilnError } from './errors.ts';
+import { platform } from './platform.ts';
+
+/** Which instructions the runtime uses. `relaxed` adds relaxed SIMD (fused multiply-add) to `simd`. */
+export type SimdLevel = 'simd' | 'relaxed';
+
+/** Where a wasm artefact comes from instead of beside the module. */
+export type WasmSource = string | URL | Response | ArrayBuffer | Uint8Array | WebAssembly.Module;
+
+// (module (func (result v128) i32.const 0 i8x16.splat))
+const kSimdProbe = [
+  0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 8, 1, 6, 0, 65, 0, 253, 15, 11,
+];
+// (module (func (param v128) (result v128) local.get 0 ×3 f32x4.relaxed_madd))
+const kRelaxedProbe = [
+  0, 97, 115, 109, 1, 0, 0, 0, 1, 6, 1, 96, 1, 123, 1, 123, 3, 2, 1, 0, 10, 13, 1, 11, 0, 32, 0, 32, 0, 32, 0, 253, 133,
+  2, 11,
+];
+
+function validates(bytes: readonly number[]): boolean {
+  return typeof WebAssembly === 'object' && WebAssembly.validate(new Uint8Array(bytes));
+}
+
+/** What this engine can run. */
+export function engine_features(): { readonly simd: boolean; readonly relaxed: boolean } {
+  return { simd: validates(kSimdProbe), relaxed: validates(kRelaxedProbe) };
+}
+
+const compiled = new Map<string, Promise<WebAssembly.Module>>();
+
+const kRemedy =
+  'the server must serve the file itself (not index.html for an unknown path); copy it from the package, or pass its URL as `wasm`';
+
+async function compile_bytes(bytes: Uint8Array<ArrayBuffer>, where: string): Promise<WebAssembly.Module> {
+  const is_wasm = bytes.length >= 8 && bytes[0] === 0 && bytes[1] === 0x61 && bytes[2] === 0x73 && bytes[3] === 0x6d;
+  if (!is_wasm) {
+    const start = new TextDecoder().decode(bytes.subarray(0, 64)).trimStart().toLowerCase();
+    const got = start.startsWith('<')
+      ? 'got HTML'
+      : bytes.length === 0
+        ? 'got an empty file'
+        : 'got something that is no wasm';
+    throw new KilnError('NOT_A_MODEL', `${got} from ${where} instead of the runtime's wasm: ${kRemedy}`);
+  }
+  try {
+    return await WebAssembly.compile(bytes);
+  } catch (error) {
+    throw new KilnError('INTERNAL', `the wasm from ${where} does not compile: ${(error as Error).message}`, {
+      cause: error,
+    });
+  }
+}
+
+async function compile_from(source: Response | Uint8Array<ArrayBuffer>, where: string): Promise<WebAssembly.Module> {
+  if (source instanceof Uint8Array) return compile_bytes(source, where);
+  if (!source.ok) throw new KilnError('NOT_FOUND', `${where}: the server answered ${source.status}: ${kRemedy}`);
+  const type = source.headers.get('content-type') ?? '';
+  if (type.startsWith('application/wasm') && typeof WebAssembly.compileStreaming === 'function') {
+    try {
+      return await WebAssembly.compileStreaming(source);
+    } catch (error) {
+      throw new KilnError('INTERNAL', `the wasm from ${where} does not compile: ${(error as Error).message}`, {
+        cause: error,
+      });
+    }
+  }
+  return compile_bytes(new Uint8Array(await source.arrayBuffer()), where);
+}
+
+/**
+ * The compiled module of an artefact, from beside the package or from `override`; compiled once a process.
+ * @param name file name, like "kiln-simd.wasm"
+ */
+export async function artefact_module(name: string, override?: WasmSource): Promise<WebAssembly.Module> {
+  if (override instanceof WebAssembly.Module) return override;
+  if (override instanceof ArrayBuffer) return compile_bytes(new Uint8Array(override), 'the bytes given as `wasm`');
+  if (override instanceof Uint8Array) return compile_bytes(new Uint8Array(override), 'the bytes given as `wasm`');
+  if (typeof Response !== 'undefined' && override instanceof Response)
+    return compile_from(override, `'${override.url}'`);
+  const where = override === undefined ? platform().artefact_url(name) : String(override);
+  let module = compiled.get(where);
+  if (!module) {
+    module = (async () => {
+      const is_path = platform().read_file && override !== undefined && !/^(https?|data|blob):/.test(where);
+      const opened =
+        override === undefined
+          ? await platform().open_artefact(name)
+          : is_path
+            ? await platform().read_file!(where)
+            : await fetch(where);
+      return compile_from(opened, `'${where}'`);
+    })();
+    compiled.set(where, module);
+    module.catch(() => compiled.delete(where)); // a failed download may be tried again
+  }
+  return module;
+}
+
+/** Imports that the artefacts may name: no file system, no clock, no environment. */
+function stub_imports(module: WebAssembly.Module): WebAssembly.Imports {
+  const imports: Record<string, Record<string, WebAssembly.ImportValue>> = {};
+  for (const { module: space, name, kind } of WebAssembly.Module.imports(module)) {
+    if (kind !== 'function') throw new KilnError('INTERNAL', `the artefact imports a ${kind} '${space}.${name}'`);
+    const aborts = name === 'proc_exit';
+    (imports[space] ??= {})[name] = aborts
+      ? (code: number): never => {
+          throw new KilnError('INTERNAL', `the artefact stopped with code ${code}`);
+        }
+      : (): number => (name === 'emscripten_notify_memory_growth' ? 0 : 52); // WASI ENOSYS
+  }
+  return imports;
+}
+
+/** A fresh instance with memory of its own: dropping it gives the memory back. */
+export async function instantiate(module: WebAssembly.Module): Promise<WebAssembly.Instance> {
+  try {
+    const instance = await WebAssembly.instantiate(module, stub_imports(module));
+    (instance.exports['_initialize'] as (() => void) | undefined)?.();
+    return instance;
+  } catch (error) {
+    if (error instanceof KilnError) throw error;
+    const code = error instanceof RangeError ? 'OUT_OF_MEMORY' : 'INTERNAL';
+    throw new KilnError(code, `the runtime could not be set up: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/** The artefact to use: what was asked for if the engine can, else the best it can. */
+export function pick_simd(wanted: SimdLevel | 'auto'): SimdLevel {
+  const features = engine_features();
+  if (!features.simd) {
+    throw new KilnError(
+      'UNSUPPORTED',
+      'this JavaScript engine has no WebAssembly SIMD; needed: Chrome 91, Firefox 89, Safari 16.4, Node 16.4 or newer',
+    );
+  }
+  if (wanted === 'relaxed' && !features.relaxed) {
+    throw new KilnError(
+      'UNSUPPORTED',
+      "simd: 'relaxed' is asked for, but this engine has no relaxed SIMD (Node 20: --experimental-wasm-relaxed-simd)",
+    );
+  }
+  return wanted === 'auto' ? (features.relaxed ? 'relaxed' : 'simd') : wanted;
+}

@@ -1,0 +1,77 @@
+// NumPy's .npy files (format versions 1 and 2, C order): reading and writing tensors.
+// Format: numpy.lib.format documentation.
+import { KilnError } from './errors.ts';
+import { array_type, num_elements, Tensor, type DType } from './tensor.ts';
+
+const kDescrs: Readonly<Partial<Record<DType, string>>> = {
+  f32: '<f4',
+  f16: '<f2',
+  f64: '<f8',
+  i8: '|i1',
+  u8: '|u1',
+  i16: '<i2',
+  u16: '<u2',
+  i32: '<i4',
+  u32: '<u4',
+  i64: '<i8',
+  u64: '<u8',
+  bool: '|b1',
+};
+
+/** A tensor as a .npy file. bf16 has no NumPy type and is refused. */
+export function write_npy(tensor: Tensor): Uint8Array<ArrayBuffer> {
+  const descr = kDescrs[tensor.dtype];
+  if (!descr) throw new KilnError('UNSUPPORTED', `.npy has no dtype for ${tensor.dtype}`);
+  const shape = tensor.shape.length === 1 ? `(${tensor.shape[0]},)` : `(${tensor.shape.join(', ')})`;
+  const header = `{'descr': '${descr}', 'fortran_order': False, 'shape': ${shape}, }`;
+  const padded = header.padEnd(Math.ceil((header.length + 11) / 64) * 64 - 11, ' ') + '\n';
+  const data = new Uint8Array(tensor.data.buffer, tensor.data.byteOffset, tensor.data.byteLength);
+  const file = new Uint8Array(10 + padded.length + data.length);
+  file.set([0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59, 1, 0, padded.length & 255, padded.length >> 8]);
+  file.set(new TextEncoder().encode(padded), 10);
+  file.set(data, 10 + padded.length);
+  return file;
+}
+
+/**
+ * The tensor in a .npy file.
+ * @param what the file's name, for messages
+ * @throws KilnError NOT_A_MODEL, TRUNCATED, UNSUPPORTED
+ */
+export function read_npy(file: Uint8Array, what: string): Tensor {
+  const magic = [0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59];
+  if (file.length < 12 || !magic.every((byte, i) => file[i] === byte)) {
+    throw new KilnError('NOT_A_MODEL', `${what}: this is no .npy file`);
+  }
+  const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
+  const start = file[6] === 1 ? 10 : 12;
+  const header_bytes = file[6] === 1 ? view.getUint16(8, true) : view.getUint32(8, true);
+  const header = new TextDecoder('latin1').decode(file.subarray(start, start + header_bytes));
+  const descr = /'descr':\s*'([^']+)'/.exec(header)?.[1];
+  const shape_text = /'shape':\s*\(([^)]*)\)/.exec(header)?.[1];
+  if (descr === undefined || shape_text === undefined)
+    throw new KilnError('NOT_A_MODEL', `${what}: the .npy header is damaged`);
+  if (/'fortran_order':\s*True/.test(header)) {
+    throw new KilnError('UNSUPPORTED', `${what}: Fortran order is not supported; save it with np.ascontiguousarray`);
+  }
+  const normal = descr.replace(/^[=<](?=[iub]1$)/, '|').replace(/^=/, '<');
+  const dtype = (Object.entries(kDescrs) as [DType, string][]).find(([, name]) => name === normal)?.[0];
+  if (!dtype) {
+    throw new KilnError(
+      'UNSUPPORTED',
+      `${what}: dtype '${descr}' is not supported; supported: ${Object.values(kDescrs).join(', ')}`,
+    );
+  }
+  const shape = shape_text
+    .split(',')
+    .map((dim) => dim.trim())
+    .filter(Boolean)
+    .map(Number);
+  const type = array_type(dtype);
+  const length = num_elements(shape);
+  const begin = start + header_bytes;
+  const missing = begin + length * type.BYTES_PER_ELEMENT - file.length;
+  if (missing > 0) throw new KilnError('TRUNCATED', `${what}: ${missing} bytes are missing at its end`);
+  const bytes = file.slice(begin, begin + length * type.BYTES_PER_ELEMENT);
+  return new Tensor(dtype, shape, new type(bytes.buffer as ArrayBuffer, 0, length));
+}
