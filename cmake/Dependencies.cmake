@@ -85,7 +85,8 @@ function(kiln_proto_library name proto)
   add_library(${name} STATIC "${out}/${stem}.pb.cc" "${out}/${stem}.pb.h")
   target_include_directories(${name} SYSTEM PUBLIC "${out}")
   target_link_libraries(${name} PUBLIC kiln_deps::protobuf_lite)
-  target_compile_options(${name} PRIVATE -w -fno-exceptions -fno-rtti)
+  # Parsing is quick anyway, and as -O3 this code would be half of the compiler's wasm.
+  target_compile_options(${name} PRIVATE -w -fno-exceptions -fno-rtti $<$<BOOL:${EMSCRIPTEN}>:-Oz>)
 endfunction()
 
 function(kiln_flatbuffer_header name schema)

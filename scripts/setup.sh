@@ -9,16 +9,18 @@
 #   browser  a Chromium for the browser tests
 #   all      everything (the default)
 #
-# Needs git, a C++ compiler, CMake and Node 20 or newer. Everything made lies in .toolchain/ and
-# node_modules/; delete them to start afresh. `source .toolchain/env.sh` puts em++ on PATH.
+# Needs git, a C++ compiler, CMake 3.25 and Node 20, or newer. All it makes lies in .toolchain/ and node_modules/:
+# delete them to start afresh. `source .toolchain/env.sh` puts em++ on PATH.
+#
+# Taken from the environment: PROTOBUF_SOURCE, a protobuf source tree, where there is no Debian archive to get one from;
+# CHROMIUM, the browser to use.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 toolchain=$root/.toolchain
-parts=$root/scripts/setup
 
 for part in progress packages include_dir debian_archive emscripten protobuf_wasm node_modules environment; do
-  source "$parts/$part.sh"
+  source "$root/scripts/setup/$part.sh"
 done
 
 what=${1:-all}
@@ -29,20 +31,23 @@ case $what in
   browser) wanted="browser" ;;
   all) wanted="native wasm node browser" ;;
   *)
-    sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+    sed -n '2,/^set /{s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" >&2
     exit 2
     ;;
 esac
 wants() { [[ " $wanted " == *" $1 "* ]]; }
 
-mkdir -p "$toolchain/stamps" "$toolchain/logs"
+mkdir -p "$toolchain/stamps" "$toolchain/logs" "$toolchain/bin"
 take_turn
 
-check_base_tools
 install_packages
-wants native && make_include_dir
-wants wasm && setup_emscripten
-wants wasm && make_protobuf_wasm
-wants node && install_node_modules
+check_versions
+if wants native; then make_include_dir; fi
+if wants wasm; then
+  choose_emscripten
+  make_emscripten
+  make_protobuf_wasm
+fi
+if wants node; then install_node_modules; fi
 write_environment
 say_ready

@@ -3,52 +3,59 @@
 
 emscripten_least=3.1.69
 emscripten_suite=trixie
-emscripten_dir=$toolchain/emscripten
-binaryen_dir=$toolchain/binaryen
-llvm_dir=/usr/lib/llvm-19/bin
+emscripten_copy=$toolchain/emscripten
+binaryen_copy=$toolchain/binaryen
 
-emcc_version() { "$1" --version 2>/dev/null | sed -nE '1s/.* ([0-9]+\.[0-9]+\.[0-9]+).*/\1/p'; }
-
-# Asking emcc for its version takes most of a second, so the answer is kept until the file changes.
-have_new_emcc() {
+# Prints the path of an emcc of the user's that is new enough.
+find_new_emcc() {
   local emcc key version
-  emcc=$(command -v emcc) && [[ $emcc != "$emscripten_dir"/* ]] || return 1
-  key="$emcc $(stat -Lc '%Y %s' "$emcc" 2>/dev/null || stat -Lf '%m %z' "$emcc")"
+  # Not our own, which is on PATH where .toolchain/env.sh was sourced.
+  emcc=$(PATH=${PATH//"$toolchain/bin:"/} && command -v emcc) || return 1
+  # Asking for the version takes most of a second, so the answer is kept until the file changes.
+  key="$emcc $(date -r "$emcc" +%s)"
   if ! is_done emcc_on_path "$key"; then
     version=$(emcc_version "$emcc")
     [[ -n $version ]] && version_at_least "$version" "$emscripten_least" || return 1
     mark_done emcc_on_path "$key"
   fi
+  echo "$emcc"
 }
 
-setup_emscripten() {
-  local key
-  if have_new_emcc; then
-    emscripten_root=$(dirname "$(readlink -f "$(command -v emcc)")")
-    [[ -f $emscripten_root/emcc.py ]] || emscripten_root=$(em-config EMSCRIPTEN_ROOT)
-    emscripten_is_private=false
-    key="path $emscripten_root"
+emcc_version() { "$1" --version 2>/dev/null | sed -nE '1s/.* ([0-9]+\.[0-9]+\.[0-9]+).*/\1/p'; }
+
+# Sets the folders of Emscripten and of the LLVM and Binaryen it runs.
+choose_emscripten() {
+  local emcc
+  if emcc=$(find_new_emcc); then
+    emscripten_root=$(dirname "$(readlink -f "$emcc")")
+    local em_config=$emscripten_root/em-config
+    [[ -x $em_config ]] || fail "there is $emcc, but no em-config beside it"
+    llvm_root=$("$em_config" LLVM_ROOT)
+    binaryen_root=$("$em_config" BINARYEN_ROOT)
+    emscripten_cache=$("$em_config" CACHE)
   else
-    emscripten_root=$emscripten_dir
-    emscripten_is_private=true
-    key="private $emscripten_suite 1 $root"
-    if ! is_done emscripten_copy "$key" || ! [[ -f $emscripten_dir/emcc.py ]]; then
-      command -v apt-get >/dev/null ||
-        fail "found no emcc $emscripten_least or newer on PATH" 'Install Emscripten (emsdk), put it on PATH and run this script again.'
-      local archive=$toolchain/archive
-      run_step "Emscripten: downloading from Debian $emscripten_suite (250 MB)" \
-        'Is the network up, and does the mirror have that suite? Or put an emsdk of 3.1.69 or newer on PATH.' \
-        download_emscripten "$archive"
-      run_step 'Emscripten: unpacking' 'Is the disk full? It needs 1 GB.' unpack_emscripten "$archive/files"
-      rm -rf "$archive"
-      mark_done emscripten_copy "$key"
-    fi
+    emscripten_root=$emscripten_copy
+    llvm_root=/usr/lib/llvm-19/bin
+    binaryen_root=$binaryen_copy
+    emscripten_cache=$emscripten_copy/cache
   fi
-  if ! is_done emscripten_check "$key"; then
-    run_step 'Emscripten: checking that it links and runs' \
-      'Delete .toolchain/emscripten and .toolchain/stamps and run this script again.' check_emscripten
-    mark_done emscripten_check "$key"
+}
+
+make_emscripten() {
+  local key="1 $emscripten_root" archive=$toolchain/archive
+  if is_done emscripten "$key" && [[ -f $emscripten_root/emcc.py ]]; then return 0; fi
+  if [[ $emscripten_root == "$emscripten_copy" ]]; then
+    command -v apt-get >/dev/null || fail "found no emcc $emscripten_least or newer on PATH" \
+      'Install Emscripten by its emsdk, put it on PATH and run this script again.'
+    run_step "Emscripten: downloading from Debian $emscripten_suite (250 MB)" \
+      "Is the network up, and does the mirror have that suite? Or put an emsdk's emcc $emscripten_least or newer on PATH." \
+      download_emscripten "$archive"
+    run_step 'Emscripten: unpacking' 'Is the disk full? It needs 1 GB.' unpack_emscripten "$archive/files"
+    rm -rf "$archive"
   fi
+  run_step 'Emscripten: checking that it links and runs' \
+    'Delete .toolchain and run this script again.' check_emscripten
+  mark_done emscripten "$key"
 }
 
 download_emscripten() {
@@ -62,70 +69,78 @@ download_emscripten() {
 }
 
 unpack_emscripten() {
-  local files=$1
-  rm -rf "$emscripten_dir" "$binaryen_dir"
-  mkdir -p "$emscripten_dir/node_modules" "$binaryen_dir/bin" "$binaryen_dir/unpacked"
+  local files=$1 name left_out=()
+  rm -rf "$emscripten_copy" "$binaryen_copy"
+  mkdir -p "$emscripten_copy/node_modules" "$binaryen_copy/unpacked"
 
-  # The package is 1.6 GB, most of it libraries built in every variant; those left out here are built on demand.
-  local variants=(pic lto-pic) left_out=() name
-  for name in "${variants[@]}"; do left_out+=(--exclude="*/sysroot/lib/wasm32-emscripten/$name"); done
-  for name in '*-mt*.a' '*asan*.a' '*ubsan*.a' '*lsan*.a' 'libsanitizer*.a' 'libGL-*[eow][mfb]*.a' 'libwasmfs*.a' 'libSDL*.a'; do
-    left_out+=(--exclude="*/sysroot/lib/*/$name")
+  # The package is 1.6 GB, most of it libraries built in every variant; those left out are built if they are asked for.
+  for name in pic lto-pic '*/*-mt*.a' '*/*san*.a' '*/libGL-*[eow][mfb]*.a' '*/libwasmfs*.a' '*/libSDL*.a'; do
+    left_out+=(--exclude="*/sysroot/lib/wasm32-emscripten/${name#\*/}" --exclude="*/sysroot/lib/wasm32-emscripten/lto/${name#\*/}")
   done
   for name in test out media docs 'ChangeLog.*' third_party/closure-compiler; do
     left_out+=(--exclude="./usr/share/emscripten/$name")
   done
-  dpkg --fsys-tarfile "$files"/emscripten_*.deb |
-    tar --extract --directory "$emscripten_dir" --strip-components=4 "${left_out[@]}" ./usr/share/emscripten
-
-  dpkg --fsys-tarfile "$files"/node-acorn_*.deb |
-    tar --extract --directory "$emscripten_dir/node_modules" --strip-components=4 ./usr/share/nodejs/acorn
-
+  unpack emscripten "$emscripten_copy" --strip-components=4 "${left_out[@]}" ./usr/share/emscripten
+  unpack node-acorn "$emscripten_copy/node_modules" --strip-components=4 ./usr/share/nodejs/acorn
   for name in binaryen libc6 libstdc++6 libgcc-s1; do
-    dpkg --fsys-tarfile "$files/$name"_*.deb |
-      tar --extract --directory "$binaryen_dir/unpacked" --exclude=./usr/share --exclude='*/gconv' --exclude=./usr/include
+    unpack "$name" "$binaryen_copy/unpacked" --exclude=./usr/share --exclude='*/gconv' --exclude=./usr/include
   done
   wrap_binaryen
   write_emscripten_config
 }
 
+unpack() {
+  local name=$1 dir=$2
+  shift 2
+  dpkg --fsys-tarfile "$files/$name"_*.deb | tar --extract --directory "$dir" "$@"
+}
+
 # Each of Binaryen's programs gets a wrapper that runs it with the unpacked loader and libraries.
 wrap_binaryen() {
-  local loader library_path program
-  loader=$(find "$binaryen_dir/unpacked" -name 'ld-linux*.so*' | head -n 1)
-  library_path=$(dirname "$(find "$binaryen_dir/unpacked" -name 'libbinaryen.so' | head -n 1)")
-  [[ $(dirname "$loader") == "$library_path" ]] || library_path+=:$(dirname "$loader")
-  for program in "$binaryen_dir/unpacked"/usr/bin/wasm*; do
-    printf '#!/bin/sh\nexec "%s" --library-path "%s" "%s" "$@"\n' "$loader" "$library_path" "$program" \
-      >"$binaryen_dir/bin/${program##*/}"
-    chmod +x "$binaryen_dir/bin/${program##*/}"
+  local loader libraries program
+  loader=$(find "$binaryen_copy/unpacked" -name 'ld-linux*.so*' | head -n 1)
+  libraries=$(dirname "$(find "$binaryen_copy/unpacked" -name libbinaryen.so)")
+  mkdir -p "$binaryen_copy/bin"
+  for program in "$binaryen_copy"/unpacked/usr/bin/wasm*; do
+    write_program "$binaryen_copy/bin/${program##*/}" "$loader" --library-path "$libraries" "$program"
   done
+}
+
+# write_program FILE WORD…: FILE becomes a script that runs WORD… with its own arguments after them.
+write_program() {
+  local file=$1
+  shift
+  { printf '#!/bin/sh\nexec' && printf " '%s'" "$@" && printf ' "$@"\n'; } >"$file"
+  chmod +x "$file"
 }
 
 # Written into Emscripten's own folder, where it is found without EM_CONFIG in the environment.
 write_emscripten_config() {
-  cat >"$emscripten_dir/.emscripten" <<CONFIG
-LLVM_ROOT = '$llvm_dir'
-BINARYEN_ROOT = '$binaryen_dir'
+  cat >"$emscripten_copy/.emscripten" <<CONFIG
+LLVM_ROOT = '$llvm_root'
+BINARYEN_ROOT = '$binaryen_copy'
 NODE_JS = '$(command -v node)'
-CACHE = '$emscripten_dir/cache'
+CACHE = '$emscripten_cache'
 FROZEN_CACHE = False
 CONFIG
   # The python3 that comes first on PATH may be a slow shim.
-  [[ ! -x /usr/bin/python3 ]] ||
-    sed -i 's|PYTHON=\$EMSDK_PYTHON|PYTHON=${EMSDK_PYTHON:-/usr/bin/python3}|' "$emscripten_dir"/em*
+  if [[ -x /usr/bin/python3 ]]; then
+    sed -i 's|PYTHON=\$EMSDK_PYTHON|PYTHON=${EMSDK_PYTHON:-/usr/bin/python3}|' "$emscripten_copy"/em*
+  fi
 }
 
-# Links one program alone and one over shared memory, so that the libraries of both are in the cache.
+# Links one program for a single thread and one over shared memory, so that the libraries of both are there.
 check_emscripten() {
   local dir=$toolchain/check version
-  local flags=(-O3 -msimd128 -mrelaxed-simd -fno-exceptions -fno-rtti --no-entry)
+  local flags=(-O3 -msimd128 -mrelaxed-simd -fno-exceptions -fno-rtti)
   version=$(emcc_version "$emscripten_root/emcc")
-  version_at_least "$version" "$emscripten_least" || { echo "emcc says version '$version'"; return 1; }
+  version_at_least "$version" "$emscripten_least" || {
+    echo "emcc says version '$version'"
+    return 1
+  }
   rm -rf "$dir"
   mkdir -p "$dir"
   cat >"$dir/a.cc" <<'SOURCE'
-#include <cstdlib>
 #include <string>
 #include <vector>
 #include <wasm_simd128.h>
@@ -136,8 +151,8 @@ extern "C" __attribute__((export_name("sum"))) float sum(int n) {
   return wasm_f32x4_extract_lane(s, 0) + std::to_string(n).size();
 }
 SOURCE
-  "$emscripten_root/em++" "${flags[@]}" -sSTANDALONE_WASM -sALLOW_MEMORY_GROWTH -sMALLOC=emmalloc "$dir/a.cc" -o "$dir/a.wasm"
-  link_shared "$dir"
+  "$emscripten_root/em++" "${flags[@]}" --no-entry -sSTANDALONE_WASM -sALLOW_MEMORY_GROWTH -sMALLOC=emmalloc \
+    "$dir/a.cc" -o "$dir/a.wasm"
   node --experimental-wasm-relaxed-simd -e '
     const bytes = require("fs").readFileSync(process.argv[1]);
     const stub = new Proxy({}, { get: () => () => 0 });
@@ -145,21 +160,16 @@ SOURCE
       instance.exports._initialize?.();
       if (instance.exports.sum(64) !== 16 * 3 + 2) process.exit(1);
     });' "$dir/a.wasm"
-  rm -rf "$dir"
-}
 
-# Threads use shared memory without pthreads, for which em++ cannot link: the -ww variants of the libraries, by wasm-ld.
-link_shared() {
-  local dir=$1 lib libs=() cache llvm
-  cache=$("$emscripten_root/em-config" CACHE)
-  llvm=$("$emscripten_root/em-config" LLVM_ROOT)
+  # Threads use shared memory without pthreads. em++ cannot link that: wasm-ld does, with the -ww libraries.
+  local lib libs=() lib_dir=$emscripten_cache/sysroot/lib/wasm32-emscripten
   for lib in emmalloc-ww c_optz-ww c-ww compiler_rt-ww c++-ww-noexcept c++abi-ww-noexcept; do
-    [[ -f $cache/sysroot/lib/wasm32-emscripten/lib$lib.a ]] || "$emscripten_root/embuilder" build "lib$lib"
+    [[ -f $lib_dir/lib$lib.a ]] || "$emscripten_root/embuilder" build "lib$lib"
     libs+=("-l$lib")
   done
-  "$emscripten_root/em++" -O3 -msimd128 -mrelaxed-simd -matomics -mbulk-memory -sSHARED_MEMORY -fno-exceptions -fno-rtti \
-    -c "$dir/a.cc" -o "$dir/a-shared.o"
-  "$llvm/wasm-ld" "$dir/a-shared.o" "-L$cache/sysroot/lib/wasm32-emscripten" "${libs[@]}" --no-entry --gc-sections \
+  "$emscripten_root/em++" "${flags[@]}" -matomics -mbulk-memory -sSHARED_MEMORY -c "$dir/a.cc" -o "$dir/a.o"
+  "$llvm_root/wasm-ld" "$dir/a.o" "-L$lib_dir" "${libs[@]}" --no-entry --gc-sections --allow-undefined \
     --import-memory --shared-memory --initial-memory=1048576 --max-memory=1073741824 -z stack-size=65536 --stack-first \
-    --export=__stack_pointer --export=__wasm_init_tls --allow-undefined -o "$dir/a-shared.wasm"
+    --export=__stack_pointer --export=__wasm_init_tls -o "$dir/a-shared.wasm"
+  rm -rf "$dir"
 }

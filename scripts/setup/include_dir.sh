@@ -20,4 +20,4 @@ make_include_dir() {
   fi
 }
 
-links_in() { (cd "$1" && find . -type l -printf '%p %l\n' | sort); }
+links_in() { (cd "$1" && find . -type l -exec ls -l {} + | sed 's/.* \.\//.\//' | sort); }

@@ -1,53 +1,54 @@
 # protobuf-lite for wasm, from Debian's source of the very version that protoc and the native library have:
-# .toolchain/protobuf-wasm/include, lib/libprotobuf-lite.a and, for shared memory, lib/libprotobuf-lite-ww.a.
+# .toolchain/protobuf-wasm/include and lib/libprotobuf-lite.a, for a single thread.
 
 make_protobuf_wasm() {
-  local key version out=$toolchain/protobuf-wasm
-  version=$(protobuf_version)
-  key="$version 1 $emscripten_root"
-  is_done protobuf_wasm "$key" && [[ -f $out/lib/libprotobuf-lite.a ]] && return 0
-  run_step "protobuf-lite $version for wasm: source" \
-    'Is the network up? The source comes from the Debian archive this machine uses.' fetch_protobuf "$version"
-  run_step "protobuf-lite $version for wasm: building" 'Delete .toolchain/protobuf-build and run this script again.' \
-    build_protobuf "$out"
-  rm -rf "$toolchain/protobuf-build"
+  local key version out=$toolchain/protobuf-wasm build=$toolchain/protobuf-build source
+  if [[ -n ${PROTOBUF_SOURCE:-} ]]; then
+    version=$(cd "$PROTOBUF_SOURCE" && pwd)
+    source=$version
+  else
+    command -v dpkg-query >/dev/null || fail 'found no Debian archive to get the source of protobuf from' \
+      "Unpack the source of the version that \`protoc --version\` says and run PROTOBUF_SOURCE=<that folder> scripts/setup.sh $what"
+    version=$(dpkg-query --show --showformat='${source:Version}' libprotobuf-dev)
+    source=$build/source
+  fi
+  key="1 $version $emscripten_root"
+  if is_done protobuf_wasm "$key" && [[ -d $out ]]; then return 0; fi
+  if [[ -z ${PROTOBUF_SOURCE:-} ]]; then
+    run_step "protobuf $version: fetching the source" \
+      'Is the network up? The source comes from the Debian archive this machine uses.' fetch_protobuf "$version" "$build"
+  fi
+  run_step 'protobuf-lite: building for wasm' 'Delete .toolchain/protobuf-build and run this script again.' \
+    build_protobuf "$source" "$build" "$out"
+  rm -rf "$build"
   mark_done protobuf_wasm "$key"
 }
 
-protobuf_version() {
-  dpkg-query --show --showformat='${source:Version}' libprotobuf-dev
-}
-
 fetch_protobuf() {
-  local version=$1 dir=$toolchain/protobuf-build
-  rm -rf "$dir"
-  mkdir -p "$dir/archive"
-  debian_sources | prepare_archive "$dir/archive" deb-src
-  cd "$dir/archive/files"
-  archive_apt "$dir/archive" source --download-only "protobuf=$version"
-  dpkg-source --no-check --extract protobuf_*.dsc "$dir/source"
+  local version=$1 build=$2
+  rm -rf "$build"
+  mkdir -p "$build/archive"
+  debian_sources | prepare_archive "$build/archive" deb-src
+  cd "$build/archive/files"
+  archive_apt "$build/archive" source --download-only "protobuf=$version"
+  dpkg-source --no-check --extract protobuf_*.dsc "$build/source"
 }
 
+# Without protobuf's own CMake files: their checks of the compiler take longer than compiling.
 build_protobuf() {
-  local out=$1 dir=$toolchain/protobuf-build
+  local source=$1 build=$2 out=$3
+  rm -rf "$build/out" "$build/objects"
+  mkdir -p "$build/out/include" "$build/out/lib"
+  (cd "$source/src" && find google/protobuf \( -name '*.h' -o -name '*.inc' \) -print | tar --create --files-from -) |
+    tar --extract --directory "$build/out/include"
+  local flags=(-std=c++17 -Oz -DNDEBUG -w -fno-exceptions -fno-rtti -ffunction-sections -fdata-sections)
+  mkdir -p "$build/objects"
+  cd "$build/objects"
+  # A few files at a time, as starting em++ takes a while.
+  sed -nE 's|.*/(src/google/protobuf/.*\.cc).*|\1|p' "$source/cmake/libprotobuf-lite.cmake" |
+    sed "s|^|$source/|" | tr '\n' '\0' |
+    xargs -0 -n 5 -P "$(num_cores)" "$emscripten_root/em++" "${flags[@]}" "-I$source/src" -c
+  "$emscripten_root/emar" crs "$build/out/lib/libprotobuf-lite.a" ./*.o
   rm -rf "$out"
-  mkdir -p "$out"
-  build_protobuf_variant "$out" '' ''
-  build_protobuf_variant "$out" '-ww' '-matomics -mbulk-memory -sSHARED_MEMORY'
-}
-
-build_protobuf_variant() {
-  local out=$1 suffix=$2 flags=$3 dir=$toolchain/protobuf-build
-  cmake -S "$dir/source" -B "$dir/build$suffix" -G Ninja \
-    -DCMAKE_TOOLCHAIN_FILE="$emscripten_root/cmake/Modules/Platform/Emscripten.cmake" \
-    -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE='-Oz -DNDEBUG' \
-    -DCMAKE_CXX_FLAGS="-fno-exceptions -fno-rtti -ffunction-sections -fdata-sections -w $flags" \
-    -DCMAKE_INSTALL_PREFIX="$out" -DCMAKE_INSTALL_LIBDIR=lib \
-    -Dprotobuf_BUILD_TESTS=OFF -Dprotobuf_BUILD_PROTOC_BINARIES=OFF -Dprotobuf_WITH_ZLIB=OFF
-  cmake --build "$dir/build$suffix" --target libprotobuf-lite
-  mkdir -p "$out/lib"
-  cp "$dir/build$suffix/libprotobuf-lite.a" "$out/lib/libprotobuf-lite$suffix.a"
-  # Only the headers: `install` would build the full library too.
-  (cd "$dir/source/src" && find google -name '*.h' -o -name '*.inc' | tar --create --files-from -) |
-    { mkdir -p "$out/include" && tar --extract --directory "$out/include"; }
+  mv "$build/out" "$out"
 }
