@@ -16,3 +16,9 @@ export {
 } from './core/model.ts';
 export { compile, type CompileOptions, type NamedFiles } from './compiler/compile.ts';
 export { read_npy as readNpy, write_npy as writeNpy } from './core/npy.ts';
+export { Detector, type Detection, type DetectOptions, type DetectorOptions } from './vision/detector.ts';
+export { Classifier, type ClassifierOptions, type ClassifyOptions, type ClassScore } from './vision/classifier.ts';
+export type { DecoderName } from './vision/decoder.ts';
+export type { ImageSource, PixelImage } from './vision/image.ts';
+export type { PreprocessRecipe } from './vision/recipe.ts';
+export type { StageTimes } from './vision/stage.ts';

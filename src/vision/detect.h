@@ -31,7 +31,7 @@ enum class Decoder : int32_t {
 constexpr int32_t kNumDecoders = 5;
 constexpr int32_t kMaxAnchors = 16;
 
-// A POD that JS fills: every field is 4 bytes, in this order; 208 bytes.
+// A POD that JS fills: every field is 4 bytes, in this order; 216 bytes.
 struct DetectRequest {
   int32_t decoder = 0;  // Decoder
   int32_t data = 0;     // pointer to f32 elements, dense (0 in native calls, which pass it beside)

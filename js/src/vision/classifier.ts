@@ -1,0 +1,135 @@
+// Classifier: an image in, the likeliest classes out.
+import { KilnError } from '../core/errors.ts';
+import { load, type LoadOptions, type Model } from '../core/model.ts';
+import type { Native } from '../core/native.ts';
+import type { ModelSource } from '../core/source.ts';
+import { image_pixels, type ImageSource } from './image.ts';
+import { recipe_of, type PreprocessRecipe } from './recipe.ts';
+import { check_one_input, VisionStage, type StageTimes } from './stage.ts';
+
+/** One class and how likely it is. */
+export interface ClassScore {
+  readonly index: number;
+  readonly label: string;
+  /** Probability, 0..1, unless `softmax: false` says to leave scores as they are. */
+  readonly score: number;
+}
+
+/** How Classifier reads a model. All are optional where the bundle carries them. */
+export interface ClassifierOptions {
+  readonly preprocess?: PreprocessRecipe | undefined;
+  readonly labels?: readonly string[] | undefined;
+  /** Apply softmax to the scores; 'auto' (the default) does so unless they are probabilities already. */
+  readonly softmax?: boolean | 'auto' | undefined;
+}
+
+/** What to return. */
+export interface ClassifyOptions {
+  /** How many classes; default 5. */
+  readonly top?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+// Probabilities: all within [0, 1] and a sum of 1 but for rounding.
+function are_probabilities(scores: Float32Array): boolean {
+  let sum = 0;
+  for (const score of scores) {
+    if (!(score >= 0 && score <= 1.0001)) return false;
+    sum += score;
+  }
+  return Math.abs(sum - 1) < 1e-3;
+}
+
+/**
+ * Tells what an image shows, with a ResNet-style model.
+ * @example
+ * using classifier = await Classifier.load('resnet50.kiln');
+ * const [best] = await classifier.classify(imageBitmap, { top: 1 });
+ */
+export class Classifier {
+  readonly model: Model;
+  readonly labels: readonly string[];
+  readonly num_classes: number;
+  /** Milliseconds of the last call's parts. */
+  times: StageTimes = { pre_ms: 0, run_ms: 0, post_ms: 0 };
+
+  readonly #stage: VisionStage;
+  readonly #softmax: boolean | 'auto';
+  #buffer = 0;
+  #owner: Native | undefined;
+
+  /** @param model a loaded bundle whose first output holds one score a class */
+  constructor(model: Model, options: ClassifierOptions = {}) {
+    check_one_input(model);
+    const output = model.outputs[0];
+    const size = output?.shape.reduce((n, dim) => n * dim, 1) ?? 0;
+    const flat = output && output.shape.filter((dim) => dim !== 1).length <= 1;
+    if (!output || !flat || output.dtype !== 'f32' || size < 1) {
+      throw new KilnError(
+        'UNSUPPORTED',
+        `output '${output?.name}' [${output?.shape.join(', ')}] holds no class scores ([1, classes] of f32); use model.run()`,
+      );
+    }
+    this.model = model;
+    this.num_classes = size;
+    this.labels = options.labels ?? (model.metadata['labels'] ?? '').split('\n').filter(Boolean);
+    this.#softmax = options.softmax ?? 'auto';
+    this.#stage = new VisionStage(model, recipe_of(model.metadata, options.preprocess));
+  }
+
+  /** Loads a bundle and makes a classifier of it. */
+  static async load(source: ModelSource, options: LoadOptions & ClassifierOptions = {}): Promise<Classifier> {
+    const model = await load(source, options);
+    try {
+      return new Classifier(model, options);
+    } catch (error) {
+      model.dispose();
+      throw error;
+    }
+  }
+
+  /**
+   * The likeliest classes of one image.
+   * @returns classes by falling score, ties by lower index
+   * @throws KilnError INVALID_ARGUMENT, ABORTED
+   */
+  async classify(image: ImageSource, options: ClassifyOptions = {}): Promise<readonly ClassScore[]> {
+    const top = options.top ?? 5;
+    if (!Number.isInteger(top) || top < 1)
+      throw new KilnError('INVALID_ARGUMENT', `top=${top}; allowed: whole numbers from 1`);
+    const k = Math.min(top, this.num_classes);
+    const { value, times } = await this.#stage.run(image_pixels(image), options.signal, (native, handle) => {
+      if (this.#owner !== native) {
+        this.#buffer = native.alloc(this.num_classes * 8, 'class scores');
+        this.#owner = native;
+      }
+      const scores = native.exports.kiln_io_data(handle, 1, 0);
+      const apply =
+        this.#softmax === 'auto'
+          ? !are_probabilities(new Float32Array(native.exports.memory.buffer, scores, this.num_classes))
+          : this.#softmax;
+      const values = this.#buffer + 4 * this.num_classes;
+      native.check(native.exports.kiln_top_k(scores, this.num_classes, k, apply ? 1 : 0, this.#buffer, values));
+      const view = native.view(this.#buffer, this.num_classes * 8);
+      return Array.from({ length: k }, (_, i): ClassScore => {
+        const index = view.getInt32(4 * i, true);
+        return {
+          index,
+          label: this.labels[index] ?? String(index),
+          score: view.getFloat32(4 * (this.num_classes + i), true),
+        };
+      });
+    });
+    this.times = times;
+    return value;
+  }
+
+  /** Gives the model's memory back. */
+  dispose(): void {
+    this.model.dispose();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+}

@@ -1,0 +1,192 @@
+// Detector: an image in, boxes in the image's own pixels out.
+import { KilnError } from '../core/errors.ts';
+import { load, type LoadOptions, type Model } from '../core/model.ts';
+import type { Native } from '../core/native.ts';
+import type { ModelSource } from '../core/source.ts';
+import { choose_decoder, kDecoders, type DecoderName } from './decoder.ts';
+import { image_pixels, type ImageSource } from './image.ts';
+import { image_input, kPlacementBytes, recipe_of, type PreprocessRecipe } from './recipe.ts';
+import { check_one_input, VisionStage, type StageTimes } from './stage.ts';
+
+/** One object found. */
+export interface Detection {
+  /** x1, y1, x2, y2 in pixels of the image, within it. */
+  readonly box: readonly [number, number, number, number];
+  /** 0..1 */
+  readonly score: number;
+  /** Class index. */
+  readonly class: number;
+  /** Class name, or the index as text where the bundle has no labels. */
+  readonly label: string;
+}
+
+/** How Detector reads a model. All are optional where the bundle carries them. */
+export interface DetectorOptions {
+  readonly decoder?: DecoderName | undefined;
+  readonly preprocess?: PreprocessRecipe | undefined;
+  readonly labels?: readonly string[] | undefined;
+  /** tiny-yolov2: width and height of each anchor in grid cells. */
+  readonly anchors?: readonly (readonly [number, number])[] | undefined;
+}
+
+/** What to keep. */
+export interface DetectOptions {
+  /** Lowest score; default 0.25. */
+  readonly score?: number | undefined;
+  /** Largest overlap of two boxes of a class; default 0.45. */
+  readonly iou?: number | undefined;
+  /** Most boxes returned; default 300. */
+  readonly maxDetections?: number | undefined;
+  /** Suppress across classes; default false. */
+  readonly classAgnostic?: boolean | undefined;
+  /** A box for every class above the score instead of the best one; default false. */
+  readonly multiLabel?: boolean | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+const kRequestBytes = 216; // sizeof(DetectRequest), src/vision/detect.h
+const kDetectionBytes = 24;
+const kMaxAnchors = 16;
+const kMostDetections = 100_000;
+
+function check_range(name: string, value: number, low: number, high: number): number {
+  if (!(value >= low && value <= high))
+    throw new KilnError('INVALID_ARGUMENT', `${name}=${value}; allowed: ${low} to ${high}`);
+  return value;
+}
+
+/**
+ * Finds objects with a YOLO-style model (YOLOv5, v8, 11, YOLOX, end-to-end heads, Tiny-YOLOv2).
+ * @example
+ * using detector = await Detector.load('yolox_nano.kiln');
+ * for (const { box, label, score } of await detector.detect(imageBitmap)) draw(box, `${label} ${score.toFixed(2)}`);
+ */
+export class Detector {
+  readonly model: Model;
+  readonly decoder: DecoderName;
+  readonly labels: readonly string[];
+  /** Milliseconds of the last call's parts. */
+  times: StageTimes = { pre_ms: 0, run_ms: 0, post_ms: 0 };
+
+  readonly #stage: VisionStage;
+  readonly #output: number;
+  readonly #anchors: readonly (readonly [number, number])[];
+  #buffer = 0;
+  #buffer_size = 0;
+  #owner: Native | undefined;
+
+  /**
+   * @param model a loaded bundle; the detector does not dispose it unless `dispose()` is called
+   * @throws KilnError if decoder or preprocessing cannot be told
+   */
+  constructor(model: Model, options: DetectorOptions = {}) {
+    check_one_input(model);
+    const input = image_input(model.inputs[0]!);
+    const task = model.metadata['task'] ?? '';
+    const chosen = choose_decoder(model.outputs, input.height, input.width, task, options.decoder);
+    this.model = model;
+    this.decoder = chosen.decoder;
+    this.#output = chosen.output;
+    this.labels = options.labels ?? (model.metadata['labels'] ?? '').split('\n').filter(Boolean);
+    this.#anchors = options.anchors ?? (JSON.parse(model.metadata['anchors'] ?? '[]') as [number, number][]);
+    if (this.decoder === 'tiny-yolov2' && (this.#anchors.length < 1 || this.#anchors.length > kMaxAnchors)) {
+      throw new KilnError(
+        'INVALID_ARGUMENT',
+        `tiny-yolov2 needs 1 to ${kMaxAnchors} anchors, got ${this.#anchors.length}`,
+      );
+    }
+    this.#stage = new VisionStage(model, recipe_of(model.metadata, options.preprocess));
+  }
+
+  /** Loads a bundle and makes a detector of it. */
+  static async load(source: ModelSource, options: LoadOptions & DetectorOptions = {}): Promise<Detector> {
+    const model = await load(source, options);
+    try {
+      return new Detector(model, options);
+    } catch (error) {
+      model.dispose();
+      throw error;
+    }
+  }
+
+  /**
+   * Finds objects in one image.
+   * @returns detections by falling score
+   * @throws KilnError INVALID_ARGUMENT, ABORTED
+   */
+  async detect(image: ImageSource, options: DetectOptions = {}): Promise<readonly Detection[]> {
+    const score = check_range('score', options.score ?? 0.25, 0, 1);
+    const iou = check_range('iou', options.iou ?? 0.45, 0, 1);
+    const most = check_range('maxDetections', options.maxDetections ?? 300, 0, kMostDetections);
+    const pixels = image_pixels(image);
+    const { value, times } = await this.#stage.run(pixels, options.signal, (native, handle, placement) => {
+      if (this.#owner !== native || this.#buffer_size < most) {
+        if (this.#owner === native && this.#buffer) native.free(this.#buffer);
+        this.#buffer = native.alloc(kRequestBytes + most * kDetectionBytes, `${most} detections`);
+        this.#buffer_size = most;
+        this.#owner = native;
+      }
+      const boxes = this.#buffer + kRequestBytes;
+      this.#write_request(native, handle, placement, score, iou, most, options);
+      const count = native.exports.kiln_detect(this.#buffer, kRequestBytes, boxes, most);
+      if (count < 0) throw native.last_error();
+      return this.#read(native.view(boxes, count * kDetectionBytes), count);
+    });
+    this.times = times;
+    return value;
+  }
+
+  /** Gives the model's memory back. */
+  dispose(): void {
+    this.model.dispose();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  #write_request(
+    native: Native,
+    handle: number,
+    placement: number,
+    score: number,
+    iou: number,
+    most: number,
+    options: DetectOptions,
+  ): void {
+    const view = native.view(this.#buffer, kRequestBytes);
+    const info = this.model.outputs[this.#output]!;
+    const input = image_input(this.model.inputs[0]!);
+    const dims = [...info.shape.slice(0, 4)];
+    const ints = [
+      kDecoders.indexOf(this.decoder),
+      native.exports.kiln_io_data(handle, 1, this.#output),
+      info.shape.length,
+    ];
+    [...ints, ...dims].forEach((value, i) => view.setInt32(4 * i, value, true));
+    for (let i = dims.length; i < 4; ++i) view.setInt32(12 + 4 * i, 0, true);
+    view.setInt32(28, input.width, true);
+    view.setInt32(32, input.height, true);
+    view.setFloat32(36, score, true);
+    view.setFloat32(40, iou, true);
+    view.setInt32(44, most, true);
+    view.setInt32(48, options.classAgnostic ? 1 : 0, true);
+    view.setInt32(52, options.multiLabel ? 1 : 0, true);
+    view.setInt32(56, this.#anchors.length, true);
+    this.#anchors.flat().forEach((value, i) => view.setFloat32(60 + 4 * i, value, true));
+    native.bytes(this.#buffer + 188, kPlacementBytes).set(native.bytes(placement, kPlacementBytes));
+  }
+
+  #read(view: DataView, count: number): Detection[] {
+    return Array.from({ length: count }, (_, i) => {
+      const at = (field: number): number => view.getFloat32(i * kDetectionBytes + 4 * field, true);
+      const class_id = view.getInt32(i * kDetectionBytes + 20, true);
+      return {
+        box: [at(0), at(1), at(2), at(3)] as const,
+        score: at(4),
+        class: class_id,
+        label: this.labels[class_id] ?? String(class_id),
+      };
+    });
+  }
+}
