@@ -5,12 +5,14 @@
 
 namespace kiln {
 
-// `run` calls task(context, tile, thread) once for each tile in [0, num_tiles), on any thread in [0, num_threads), and
-// returns when all are done. Kernels must give the same bits for any num_threads: a tile's work never depends on it.
+// `run` calls task(context, tile, thread) once for each tile in [0, num_tiles), on any thread in [0,
+// num_threads), and returns when all are done. Kernels must give the same bits for any num_threads: a tile's
+// work never depends on it.
 struct Parallel {
   int num_threads = 1;
   void* self = nullptr;
-  void (*run)(void* self, int num_tiles, void (*task)(void* context, int tile, int thread), void* context) = nullptr;
+  void (*run)(void* self, int num_tiles, void (*task)(void* context, int tile, int thread),
+              void* context) = nullptr;
 };
 
 // One thread: the tiles in order on the caller.

@@ -1,8 +1,8 @@
-// How fused activations are written on a node (compile side; kinds and formulas: ops/activation_kind.h).
+// How fused activations are written on a node (compile side; kinds and formulas: cpu/activation_kind.h).
 #pragma once
 
 #include "graph/graph.h"
-#include "ops/activation_kind.h"
+#include "cpu/activation_kind.h"
 
 namespace kiln {
 

@@ -1,8 +1,8 @@
-// The activations of ops/activation_kind.h on four floats at a time, for the epilogues of kernels.
+// The activations of cpu/activation_kind.h on four floats at a time, for the epilogues of kernels.
 #pragma once
 
 #include "cpu/vector_math.h"
-#include "ops/activation_kind.h"
+#include "cpu/activation_kind.h"
 
 namespace kiln {
 

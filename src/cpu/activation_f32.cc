@@ -1,4 +1,4 @@
-#include "ops/activation_f32.h"
+#include "cpu/activation_f32.h"
 
 #include <cstring>
 
