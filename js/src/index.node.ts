@@ -16,3 +16,5 @@ set_platform({
 });
 
 export * from './api.ts';
+export { read_image as readImage } from './targets/node_image.ts';
+export { write_annotated as writeAnnotated, type Mark } from './targets/annotate.ts';

@@ -1,0 +1,94 @@
+// What the commands of the CLI share: options, exit codes, printing, files.
+import { readFile, writeFile } from 'node:fs/promises';
+import { parseArgs, type ParseArgsConfig } from 'node:util';
+import { KilnError } from '../core/errors.ts';
+
+/** Wrong arguments: the CLI prints the message and the command's usage and exits with 2. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+/** One command of `tilekiln`. `run` returns the exit code: 0 fine, 1 failed. */
+export interface Command {
+  readonly name: string;
+  /** Lines after "tilekiln NAME". */
+  readonly usage: string;
+  readonly summary: string;
+  readonly run: (args: readonly string[]) => Promise<number>;
+}
+
+type Options = NonNullable<ParseArgsConfig['options']>;
+
+/** node:util parseArgs with its errors turned into UsageErrors. */
+export function parse_options<T extends Options>(
+  args: readonly string[],
+  options: T,
+): ReturnType<typeof parseArgs<{ options: T; allowPositionals: true; args: string[] }>> {
+  try {
+    return parseArgs({ args: [...args], options, allowPositionals: true, strict: true });
+  } catch (error) {
+    throw new UsageError((error as Error).message.split('. ')[0]!);
+  }
+}
+
+/** A number option within its bounds, or the default. */
+export function number_option(
+  name: string,
+  text: string | undefined,
+  fallback: number,
+  low: number,
+  high: number,
+  whole = false,
+): number {
+  if (text === undefined) return fallback;
+  const value = Number(text);
+  if (text.trim() === '' || !(value >= low && value <= high) || (whole && !Number.isInteger(value))) {
+    throw new UsageError(`--${name}=${text}; allowed: ${whole ? 'whole numbers' : 'numbers'} from ${low} to ${high}`);
+  }
+  return value;
+}
+
+/** The bytes of a file that the user named. */
+export async function read_user_file(path: string): Promise<Uint8Array<ArrayBuffer>> {
+  try {
+    const bytes = await readFile(path);
+    return new Uint8Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.length);
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    const why = code === 'ENOENT' ? 'no such file' : code === 'EISDIR' ? 'it is a folder' : (error as Error).message;
+    throw new KilnError('NOT_FOUND', `'${path}' cannot be read: ${why}`);
+  }
+}
+
+/** Writes a file that the user asked for. */
+export async function write_user_file(path: string, data: Uint8Array | string): Promise<void> {
+  try {
+    await writeFile(path, data);
+  } catch (error) {
+    throw new KilnError('NOT_FOUND', `'${path}' cannot be written: ${(error as Error).message}`);
+  }
+}
+
+/** Prints to standard output; results only, so that --json stays pure. */
+export function print(text: string): void {
+  process.stdout.write(text.endsWith('\n') ? text : `${text}\n`);
+}
+
+/** Prints to standard error: notices, progress, errors. */
+export function say(text: string): void {
+  process.stderr.write(text.endsWith('\n') ? text : `${text}\n`);
+}
+
+/** Columns padded to their widest cell; numbers to the right. */
+export function table(rows: readonly (readonly string[])[]): string {
+  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
+  const is_number = rows[0]!.map((_, column) => rows.slice(1).every((row) => /^[-\d.,%\s]*$/.test(row[column]!)));
+  return rows
+    .map((row) =>
+      row
+        .map((cell, c) => (is_number[c] ? cell.padStart(widths[c]!) : cell.padEnd(widths[c]!)))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n');
+}

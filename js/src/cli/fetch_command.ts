@@ -1,0 +1,83 @@
+// tilekiln fetch: downloads a model that a recipe of models/ names, and verifies it.
+import { createHash } from 'node:crypto';
+import { readFile, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { KilnError } from '../core/errors.ts';
+import { read_source } from '../core/source.ts';
+import { UsageError, parse_options, print, say, type Command } from './command.ts';
+
+interface Recipe {
+  readonly name: string;
+  readonly licence?: string;
+  /** Where the ONNX file is published; absent if it must be exported or built. */
+  readonly url?: string | null;
+  readonly sha256?: string | null;
+  readonly export?: string;
+  readonly compile?: string;
+}
+
+const kRecipes = fileURLToPath(new URL('../models/', import.meta.url));
+
+async function read_recipe(name: string): Promise<Recipe> {
+  try {
+    return JSON.parse(await readFile(join(kRecipes, name, 'model.json'), 'utf8')) as Recipe;
+  } catch {
+    const folders = await readdir(kRecipes, { withFileTypes: true }).catch(() => []);
+    const known = folders.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
+    throw new UsageError(
+      `no recipe '${name}'; allowed: ${known.join(', ') || 'none (the package has no models folder)'}`,
+    );
+  }
+}
+
+export const fetch_command: Command = {
+  name: 'fetch',
+  usage: 'NAME [-o FILE.onnx] [--url URL]',
+  summary: 'download and verify a model of models/',
+  run: async (args) => {
+    const { values, positionals } = parse_options(args, {
+      output: { type: 'string', short: 'o' },
+      url: { type: 'string' },
+    });
+    if (positionals.length !== 1) throw new UsageError('fetch needs one recipe name');
+    const recipe = await read_recipe(positionals[0]!);
+    const url = values.url ?? recipe.url;
+    if (!url) {
+      throw new KilnError(
+        'UNSUPPORTED',
+        `${recipe.name} is not published as ONNX; export it with: ${recipe.export ?? 'see models/README.md'}`,
+      );
+    }
+    if (recipe.licence) say(`licence: ${recipe.licence}`);
+    let shown = -1;
+    const bytes = await read_source(url, {
+      onProgress: ({ loaded, total }) => {
+        const percent = total > 0 ? Math.floor((loaded / total) * 10) * 10 : Math.floor(loaded / 1e7);
+        if (percent !== shown)
+          say(total > 0 ? `${percent} % of ${(total / 1e6).toFixed(1)} MB` : `${(loaded / 1e6).toFixed(0)} MB`);
+        shown = percent;
+      },
+    });
+    const sha256 = createHash('sha256').update(bytes).digest('hex');
+    if (recipe.sha256 && sha256 !== recipe.sha256) {
+      throw new KilnError(
+        'CORRUPT',
+        `${url}: sha256 is ${sha256}, the recipe says ${recipe.sha256}; nothing was written`,
+      );
+    }
+    if (!recipe.sha256) say(`sha256 ${sha256} (the recipe has none to compare with)`);
+    const output = values.output ?? `${recipe.name}.onnx`;
+    const part = `${output}.part`; // a break leaves no half file under the real name
+    try {
+      await writeFile(part, bytes);
+      await rename(part, output);
+    } catch (error) {
+      await rm(part, { force: true });
+      throw new KilnError('NOT_FOUND', `'${output}' cannot be written: ${(error as Error).message}`);
+    }
+    print(`${output}: ${bytes.length} bytes, verified`);
+    if (recipe.compile) say(`next: ${recipe.compile}`);
+    return 0;
+  },
+};

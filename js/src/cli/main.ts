@@ -1,0 +1,67 @@
+#!/usr/bin/env node
+// The command line: finds the command, prints errors, sets the exit code (0 fine, 1 failed, 2 usage).
+import '../index.node.ts';
+import { KilnError } from '../core/errors.ts';
+import { bench_command } from './bench_command.ts';
+import { classify_command } from './classify_command.ts';
+import { print, say, UsageError, type Command } from './command.ts';
+import { compile_command } from './compile_command.ts';
+import { detect_command } from './detect_command.ts';
+import { fetch_command } from './fetch_command.ts';
+import { inspect_command } from './inspect_command.ts';
+import { run_command } from './run_command.ts';
+import { kVersion } from './version.ts';
+
+const kCommands: readonly Command[] = [
+  compile_command,
+  inspect_command,
+  run_command,
+  detect_command,
+  classify_command,
+  bench_command,
+  fetch_command,
+];
+
+function help(): string {
+  const lines = kCommands.map((command) => `  ${command.name.padEnd(9)} ${command.summary}`);
+  return `tilekiln ${kVersion}: compiles ONNX models to bundles and runs them\n\nusage: tilekiln COMMAND …\n\n${lines.join('\n')}\n\ntilekiln COMMAND --help tells a command's options. Exit codes: 0 fine, 1 failed, 2 usage.`;
+}
+
+async function main(args: readonly string[]): Promise<number> {
+  const [name, ...rest] = args;
+  if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
+    print(help());
+    return name === undefined ? 2 : 0;
+  }
+  if (name === '--version' || name === '-v') {
+    print(kVersion);
+    return 0;
+  }
+  const command = kCommands.find((candidate) => candidate.name === name);
+  if (!command) {
+    say(`error: unknown command '${name}'; allowed: ${kCommands.map((candidate) => candidate.name).join(', ')}`);
+    return 2;
+  }
+  if (rest.includes('--help') || rest.includes('-h')) {
+    print(`tilekiln ${command.name}: ${command.summary}\n\nusage: tilekiln ${command.name} ${command.usage}`);
+    return 0;
+  }
+  try {
+    return await command.run(rest);
+  } catch (error) {
+    if (error instanceof UsageError) {
+      say(`error: ${error.message}\nusage: tilekiln ${command.name} ${command.usage}`);
+      return 2;
+    }
+    if (error instanceof KilnError) {
+      say(`error: ${error.message}`);
+      return 1;
+    }
+    throw error;
+  }
+}
+
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code === 'EPIPE') process.exit(0); // the reader (head, less) has seen enough
+});
+process.exitCode = await main(process.argv.slice(2));

@@ -1,0 +1,56 @@
+// tilekiln run: tensors from files in, tensors to files out.
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { run_compiler } from '../compiler/compile.ts';
+import { KilnError } from '../core/errors.ts';
+import { load } from '../core/model.ts';
+import { read_npy, write_npy } from '../core/npy.ts';
+import type { Tensor } from '../core/tensor.ts';
+import { UsageError, parse_options, print, read_user_file, write_user_file, type Command } from './command.ts';
+
+/** A tensor from a .npy file or an ONNX TensorProto (.pb). */
+async function read_tensor_file(path: string): Promise<Tensor> {
+  const bytes = await read_user_file(path);
+  if (!path.endsWith('.pb')) return read_npy(bytes, `'${path}'`);
+  const job = await run_compiler(['tensor', path, '-o', 'tensor.npy'], { [path]: bytes });
+  const npy = job.result('tensor.npy');
+  if (job.exit_code !== 0 || !npy)
+    throw new KilnError('NOT_A_MODEL', `'${path}': ${job.stderr.trim().replace(/^error: /, '')}`);
+  return read_npy(npy, `'${path}'`);
+}
+
+/** An output's name as a file name. */
+export function file_name_of(name: string): string {
+  return name.replace(/[^A-Za-z0-9_.-]/g, '_');
+}
+
+export const run_command: Command = {
+  name: 'run',
+  usage: 'MODEL.kiln --input NAME=FILE.npy|FILE.pb … --output-dir DIR',
+  summary: 'run a bundle on tensors from files',
+  run: async (args) => {
+    const { values, positionals } = parse_options(args, {
+      'input': { type: 'string', multiple: true },
+      'output-dir': { type: 'string' },
+    });
+    if (positionals.length !== 1) throw new UsageError(`run needs one bundle, got ${positionals.length}`);
+    const folder = values['output-dir'];
+    if (folder === undefined) throw new UsageError('run needs --output-dir DIR');
+    using model = await load(positionals[0]!);
+    const feeds: Record<string, Tensor> = {};
+    for (const input of values.input ?? []) {
+      const equals = input.indexOf('=');
+      const only = model.inputs.length === 1 && equals < 0 ? model.inputs[0]!.name : undefined;
+      if (equals <= 0 && only === undefined) throw new UsageError(`--input ${input}; needed: NAME=FILE`);
+      feeds[only ?? input.slice(0, equals)] = await read_tensor_file(input.slice(equals + 1));
+    }
+    const outputs = await model.run(feeds);
+    await mkdir(folder, { recursive: true });
+    for (const [name, tensor] of Object.entries(outputs)) {
+      const file = join(folder, `${file_name_of(name)}.npy`);
+      await write_user_file(file, write_npy(tensor));
+      print(`${file}: ${tensor.dtype} [${tensor.shape.join(', ')}]`);
+    }
+    return 0;
+  },
+};
