@@ -28,14 +28,22 @@ async function main() {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
     options: {
-      output: { ...text, short: 'o', default: fileURLToPath(new URL('cache', import.meta.url)) },
-      search: { ...text, multiple: true }, batch: text, size: text,
-      'random-weights': { type: 'boolean' }, help: { type: 'boolean', short: 'h' },
+      'output': { ...text, short: 'o', default: fileURLToPath(new URL('cache', import.meta.url)) },
+      'search': { ...text, multiple: true },
+      'batch': text,
+      'size': text,
+      'random-weights': { type: 'boolean' },
+      'help': { type: 'boolean', short: 'h' },
     },
   });
   if (values.help) return console.log(kUsage);
   if (positionals.length === 0) return print_recipes();
-  const names = positionals[0] === 'all' ? list_recipes().filter((r) => r.kind === 'built').map((r) => r.name) : positionals;
+  const names =
+    positionals[0] === 'all'
+      ? list_recipes()
+          .filter((r) => r.kind === 'built')
+          .map((r) => r.name)
+      : positionals;
   for (const name of names) {
     const made = await build_recipe(name, values.output, parse_build_options(values));
     console.log(`${made.onnx}${made.cached ? ' (was up to date)' : ''}${made.verified ? '' : ' (hash not checked)'}`);

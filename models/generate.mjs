@@ -18,8 +18,12 @@ function parse_options(values) {
   const number = (text) => (text === undefined ? undefined : Number(text));
   const batch = values.batch === undefined || /^\d+$/.test(values.batch) ? number(values.batch) : values.batch;
   const options = {
-    size: number(values.size), seed: number(values.seed), opset: number(values.opset),
-    batch, bn: values.bn, simplify: values['no-simplify'] ? false : undefined,
+    size: number(values.size),
+    seed: number(values.seed),
+    opset: number(values.opset),
+    batch,
+    bn: values.bn,
+    simplify: values['no-simplify'] ? false : undefined,
   };
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
 }
@@ -29,8 +33,14 @@ function main() {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
     options: {
-      output: { ...text, short: 'o' }, size: text, batch: text, seed: text, opset: text,
-      bn: { type: 'boolean' }, 'no-simplify': { type: 'boolean' }, help: { type: 'boolean', short: 'h' },
+      'output': { ...text, short: 'o' },
+      'size': text,
+      'batch': text,
+      'seed': text,
+      'opset': text,
+      'bn': { type: 'boolean' },
+      'no-simplify': { type: 'boolean' },
+      'help': { type: 'boolean', short: 'h' },
     },
   });
   if (values.help || positionals.length !== 1) {

@@ -47,8 +47,10 @@ function read_file_of(recipe, search) {
   const dirs = [...search, ...(process.env.TILEKILN_MODELS ?? '').split(delimiter).filter(Boolean)];
   const path = dirs.map((dir) => join(dir, recipe.file)).find((candidate) => existsSync(candidate));
   if (!path) {
-    throw new Error(`recipe '${recipe.name}': ${recipe.file} not found${dirs.length ? ` in ${dirs.join(', ')}` : ''}; name its folder in `
-      + `the option 'search' or in TILEKILN_MODELS. To get it: ${recipe.obtain.join(' ')}`);
+    throw new Error(
+      `recipe '${recipe.name}': ${recipe.file} not found${dirs.length ? ` in ${dirs.join(', ')}` : ''}; name its folder in ` +
+        `the option 'search' or in TILEKILN_MODELS. To get it: ${recipe.obtain.join(' ')}`,
+    );
   }
   const bytes = readFileSync(path);
   if (expected && sha256(bytes) !== expected) {
@@ -58,7 +60,9 @@ function read_file_of(recipe, search) {
 }
 
 function make_key(recipe, options) {
-  const hash = createHash('sha256').update(JSON.stringify([recipe, options], (key, value) => (key === 'dir' ? undefined : value)));
+  const hash = createHash('sha256').update(
+    JSON.stringify([recipe, options], (key, value) => (key === 'dir' ? undefined : value)),
+  );
   for (const [path, bytes] of read_builder_code()) hash.update(path).update(bytes);
   return hash.digest('hex');
 }
@@ -88,11 +92,17 @@ function write_whole(path, data) {
  * the recipe's builder takes (batch, size). Returns { name, onnx, preprocess, labels, sha256, cached, verified };
  * `verified` is false if the file was not checked against a known hash.
  */
-export async function build_recipe(name, out_dir, { search = [], random_weights = false, on_progress = () => {}, ...options } = {}) {
+export async function build_recipe(
+  name,
+  out_dir,
+  { search = [], random_weights = false, on_progress = () => {}, ...options } = {},
+) {
   const recipe = find_recipe(name);
   if (random_weights && !recipe.layout) throw new Error(`recipe '${name}' has no layout to fill with random weights`);
-  const preprocess = recipe.preprocess && options.size
-    ? { ...recipe.preprocess, size: [options.size, options.size] } : recipe.preprocess;
+  const preprocess =
+    recipe.preprocess && options.size
+      ? { ...recipe.preprocess, size: [options.size, options.size] }
+      : recipe.preprocess;
   const make = () => {
     if (random_weights) return { bytes: write_onnx(make_layout(recipe.layout, options)), verified: false };
     return recipe.build ? make_built(recipe, preprocess, options) : read_file_of(recipe, search);
@@ -115,7 +125,12 @@ export async function build_recipe(name, out_dir, { search = [], random_weights 
   if (labels) write_whole(at('labels.txt'), `${labels.join('\n')}\n`);
   on_progress({ name, stage: 'done', share: 1 });
   return {
-    name, onnx: at('onnx'), preprocess: preprocess ? at('preprocess.json') : null, labels: labels ? at('labels.txt') : null,
-    sha256: stamp.sha256, cached: Boolean(cached), verified: stamp.verified,
+    name,
+    onnx: at('onnx'),
+    preprocess: preprocess ? at('preprocess.json') : null,
+    labels: labels ? at('labels.txt') : null,
+    sha256: stamp.sha256,
+    cached: Boolean(cached),
+    verified: stamp.verified,
   };
 }

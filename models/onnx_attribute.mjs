@@ -1,15 +1,45 @@
 // ONNX node attributes: JS values → AttributeProto.
 
 const kTypes = {
-  FLOAT: [1, 'f'], INT: [2, 'i'], STRING: [3, 's'], TENSOR: [4, 't'], GRAPH: [5, 'g'],
-  FLOATS: [6, 'floats'], INTS: [7, 'ints'], STRINGS: [8, 'strings'], TENSORS: [9, 'tensors'], GRAPHS: [10, 'graphs'],
-  SPARSE_TENSOR: [11, 'sparse_tensor'], SPARSE_TENSORS: [12, 'sparse_tensors'],
+  FLOAT: [1, 'f'],
+  INT: [2, 'i'],
+  STRING: [3, 's'],
+  TENSOR: [4, 't'],
+  GRAPH: [5, 'g'],
+  FLOATS: [6, 'floats'],
+  INTS: [7, 'ints'],
+  STRINGS: [8, 'strings'],
+  TENSORS: [9, 'tensors'],
+  GRAPHS: [10, 'graphs'],
+  SPARSE_TENSOR: [11, 'sparse_tensor'],
+  SPARSE_TENSORS: [12, 'sparse_tensors'],
 };
 
 // JS has one number type, so attributes that ONNX's operators define as float are told by name.
-const kFloatNames = new Set(['alpha', 'beta', 'gamma', 'bias', 'epsilon', 'momentum', 'ratio', 'lambd', 'value_float',
-  'value_floats', 'spatial_scale', 'extrapolation_value', 'cubic_coeff_a', 'scales', 'high', 'low', 'mean', 'scale',
-  'activation_alpha', 'activation_beta', 'max', 'min']);
+const kFloatNames = new Set([
+  'alpha',
+  'beta',
+  'gamma',
+  'bias',
+  'epsilon',
+  'momentum',
+  'ratio',
+  'lambd',
+  'value_float',
+  'value_floats',
+  'spatial_scale',
+  'extrapolation_value',
+  'cubic_coeff_a',
+  'scales',
+  'high',
+  'low',
+  'mean',
+  'scale',
+  'activation_alpha',
+  'activation_beta',
+  'max',
+  'min',
+]);
 
 /** A value with its attribute type said in so many words, e.g. `attribute('FLOAT', 1)` or `attribute('INTS', [])`. */
 export class TypedAttribute {

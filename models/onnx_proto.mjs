@@ -14,15 +14,16 @@ let model_type;
 export function find_onnx_proto() {
   const path = kSchemaPlaces.find((place) => existsSync(place));
   if (!path) {
-    throw new Error('onnx.proto not found in .toolchain/include/onnx or /usr/include/onnx: '
-      + 'run the tool chain setup script, or install the Debian package libonnx-dev');
+    throw new Error(
+      'onnx.proto not found in .toolchain/include/onnx or /usr/include/onnx: ' +
+        'run the tool chain setup script, or install the Debian package libonnx-dev',
+    );
   }
   return path;
 }
 
 function get_model_type() {
-  model_type ??= new protobuf.Root().loadSync(find_onnx_proto(), { keepCase: true })
-    .lookupType('onnx.ModelProto');
+  model_type ??= new protobuf.Root().loadSync(find_onnx_proto(), { keepCase: true }).lookupType('onnx.ModelProto');
   return model_type;
 }
 

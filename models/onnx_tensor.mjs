@@ -98,8 +98,9 @@ export function make_tensor(name, dtype_name, dims, data, storage = 'raw') {
   if (dtype_name === 'string') {
     proto.string_data = Array.from(data, (text) => new TextEncoder().encode(text));
   } else if (storage === 'typed') {
-    proto[dtype.field] = Array.from(to_typed(dtype_name, data),
-      (value) => (typeof value === 'bigint' ? value.toString() : value));
+    proto[dtype.field] = Array.from(to_typed(dtype_name, data), (value) =>
+      typeof value === 'bigint' ? value.toString() : value,
+    );
   } else {
     proto.raw_data = tensor_bytes(dtype_name, data);
   }

@@ -18,8 +18,16 @@ export { make_tensor } from './onnx_tensor.mjs';
 const kExternalLocation = 1;
 
 // The IR version that came with an opset (versions.md of ONNX); any newer one may be asked for.
-const ir_version_of = (opset) => [[21, 10], [19, 9], [15, 8], [12, 7], [11, 6], [10, 5], [9, 4]]
-  .find(([first]) => opset >= first)?.[1] ?? 3;
+const ir_version_of = (opset) =>
+  [
+    [21, 10],
+    [19, 9],
+    [15, 8],
+    [12, 7],
+    [11, 6],
+    [10, 5],
+    [9, 4],
+  ].find(([first]) => opset >= first)?.[1] ?? 3;
 
 function make_value_info(name, dims, dtype) {
   const elem_type = find_dtype(dtype).code;
@@ -30,7 +38,10 @@ function make_value_info(name, dims, dtype) {
 
 /** A graph under construction; make it with `graph()`. */
 export class OnnxGraph {
-  constructor(name, { opset = 13, ir_version, imports = {}, producer = 'tilekiln', doc, metadata = {}, checked = true } = {}) {
+  constructor(
+    name,
+    { opset = 13, ir_version, imports = {}, producer = 'tilekiln', doc, metadata = {}, checked = true } = {},
+  ) {
     this.name = name;
     this.opset = opset;
     this.ir_version = ir_version ?? ir_version_of(opset);
@@ -62,7 +73,8 @@ export class OnnxGraph {
 
   /** Marks a value as graph output; without dims its shape is left open. Returns its name. */
   output(value, dims, dtype = 'float32') {
-    if (this.checked && !this.defined.has(value)) throw new Error(`output '${value}': no such value in graph '${this.name}'`);
+    if (this.checked && !this.defined.has(value))
+      throw new Error(`output '${value}': no such value in graph '${this.name}'`);
     this.outputs.push(make_value_info(value, dims, dtype));
     return value;
   }
@@ -89,8 +101,8 @@ export class OnnxGraph {
    */
   node(op_type, inputs, attributes = {}, { name, outputs = 1, domain = '', doc } = {}) {
     const node_name = name ?? `${op_type}_${this.nodes.length}`;
-    const output = typeof outputs === 'number'
-      ? Array.from({ length: outputs }, (_, i) => `${node_name}_output_${i}`) : outputs;
+    const output =
+      typeof outputs === 'number' ? Array.from({ length: outputs }, (_, i) => `${node_name}_output_${i}`) : outputs;
     for (const value of output) if (value) this.define(value, `output of ${op_type}`);
     if (domain && !this.imports.has(domain)) this.imports.set(domain, 1);
     const proto = {
@@ -98,7 +110,8 @@ export class OnnxGraph {
       output,
       name: node_name,
       op_type,
-      attribute: Object.entries(attributes).filter(([, value]) => value !== undefined)
+      attribute: Object.entries(attributes)
+        .filter(([, value]) => value !== undefined)
         .map(([key, value]) => make_attribute(key, value)),
     };
     if (domain) proto.domain = domain;
@@ -115,7 +128,11 @@ export class OnnxGraph {
   /** GraphProto as a plain object, for a body of If, Loop or Scan (there, values of the outer graph may be used). */
   graph_proto() {
     const proto = {
-      node: this.nodes, name: this.name, initializer: this.initializers, input: this.inputs, output: this.outputs,
+      node: this.nodes,
+      name: this.name,
+      initializer: this.initializers,
+      input: this.inputs,
+      output: this.outputs,
     };
     if (this.value_infos.length) proto.value_info = this.value_infos;
     return proto;
@@ -127,8 +144,10 @@ export class OnnxGraph {
       ir_version: this.ir_version,
       producer_name: this.producer,
       graph: this.graph_proto(),
-      opset_import: [{ domain: '', version: this.opset },
-        ...[...this.imports].map(([domain, version]) => ({ domain, version }))],
+      opset_import: [
+        { domain: '', version: this.opset },
+        ...[...this.imports].map(([domain, version]) => ({ domain, version })),
+      ],
       metadata_props: [...this.metadata_props].map(([key, value]) => ({ key, value })),
     };
     if (this.doc) proto.doc_string = this.doc;
@@ -156,8 +175,10 @@ export function write_onnx_external(g, { location, min_bytes = 1024 }) {
     const offset = Math.ceil(size / 4096) * 4096;
     parts.push({ offset, raw_data });
     size = offset + raw_data.length;
-    const external_data = Object.entries({ location, offset, length: raw_data.length })
-      .map(([key, value]) => ({ key, value: String(value) }));
+    const external_data = Object.entries({ location, offset, length: raw_data.length }).map(([key, value]) => ({
+      key,
+      value: String(value),
+    }));
     return { ...rest, external_data, data_location: kExternalLocation };
   });
   const data = new Uint8Array(size);

@@ -32,6 +32,8 @@ export function find_recipe(name) {
 /** The code that makes graphs, as [path, bytes]; part of the key of the cache. */
 export function read_builder_code() {
   const dirs = [kModelsDir, join(kModelsDir, 'layouts'), join(kModelsDir, 'labels')];
-  return dirs.flatMap((dir) => find_files(dir, (name) => name.endsWith('.mjs'))).sort()
+  return dirs
+    .flatMap((dir) => find_files(dir, (name) => name.endsWith('.mjs')))
+    .sort()
     .map((path) => [path.slice(kModelsDir.length), readFileSync(path)]);
 }

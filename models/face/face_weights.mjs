@@ -35,7 +35,9 @@ function read_weight(spec, bytes, offset) {
   const count = spec.shape.reduce((product, dim) => product * dim, 1);
   const size = count * stored.BYTES_PER_ELEMENT;
   const values = new stored(bytes.buffer.slice(bytes.byteOffset + offset, bytes.byteOffset + offset + size));
-  const data = quantization ? Float32Array.from(values, (q) => q * quantization.scale + quantization.min) : Float32Array.from(values);
+  const data = quantization
+    ? Float32Array.from(values, (q) => q * quantization.scale + quantization.min)
+    : Float32Array.from(values);
   return { size, weight: { shape: spec.shape, data } };
 }
 
@@ -53,7 +55,8 @@ export function read_face_weights(model, recipe) {
     weights.set(spec.name, weight);
     offset += size;
   }
-  if (offset !== bytes.length) throw new Error(`model/${model}.bin: ${bytes.length} bytes, its manifest describes ${offset}`);
+  if (offset !== bytes.length)
+    throw new Error(`model/${model}.bin: ${bytes.length} bytes, its manifest describes ${offset}`);
   return {
     get(name) {
       if (!weights.has(name)) throw new Error(`model/${model}.bin has no weight '${name}'`);

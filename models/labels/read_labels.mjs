@@ -3,5 +3,7 @@ import { readFileSync } from 'node:fs';
 
 /** The names in labels/NAME.txt. */
 export function read_labels(name) {
-  return readFileSync(new URL(`${name}.txt`, import.meta.url), 'utf8').trimEnd().split('\n');
+  return readFileSync(new URL(`${name}.txt`, import.meta.url), 'utf8')
+    .trimEnd()
+    .split('\n');
 }

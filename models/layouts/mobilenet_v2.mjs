@@ -3,7 +3,13 @@ import { Net } from './net.mjs';
 
 // Inverted residual stages: expansion, channels, blocks, stride of the first block.
 const kStages = [
-  [1, 16, 1, 1], [6, 24, 2, 2], [6, 32, 3, 2], [6, 64, 4, 2], [6, 96, 3, 1], [6, 160, 3, 2], [6, 320, 1, 1],
+  [1, 16, 1, 1],
+  [6, 24, 2, 2],
+  [6, 32, 3, 2],
+  [6, 64, 4, 2],
+  [6, 96, 3, 1],
+  [6, 160, 3, 2],
+  [6, 320, 1, 1],
 ];
 
 function inverted_residual(net, x, path, { expansion, out, stride }) {
@@ -17,7 +23,10 @@ function inverted_residual(net, x, path, { expansion, out, stride }) {
 }
 
 /** The graph of mobilenet_v2. Options: opset, size (224), batch, seed, bn. */
-export function make_mobilenet_v2(name = 'mobilenet_v2', { opset = 13, size = 224, num_classes = 1000, ...options } = {}) {
+export function make_mobilenet_v2(
+  name = 'mobilenet_v2',
+  { opset = 13, size = 224, num_classes = 1000, ...options } = {},
+) {
   const net = new Net(name, { opset, input: { name: 'input', size: [size, size] }, act: 'relu6', ...options });
   let x = net.conv(net.input, 'features.0', { out: 32, kernel: 3, stride: 2, gain: 2 });
   let index = 1;

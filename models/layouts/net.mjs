@@ -25,9 +25,13 @@ export class Net {
     return this.g.initializer(`const_${this.num_constants++}`, dtype, dims, data);
   }
 
-  i64(...values) { return this.constant('int64', [values.length], values); }
+  i64(...values) {
+    return this.constant('int64', [values.length], values);
+  }
 
-  f32(value) { return this.constant('float32', [], [value]); }
+  f32(value) {
+    return this.constant('float32', [], [value]);
+  }
 
   /** A node named as exporters name them: module path, then operator. Returns output names like g.node(). */
   node(op, path, inputs, attributes, options) {
@@ -40,22 +44,52 @@ export class Net {
    * Convolution, its normalisation (folded or not) and activation.
    * `gain` scales the weights' variance, `damp` the output's deviation, `bias` is { mean, std }.
    */
-  conv(x, path, { out, kernel, stride = 1, pad = half(kernel), group = 1, act = this.act, gain, damp = 1, bias = {}, bn = this.bn, input_gain = 1 }) {
+  conv(
+    x,
+    path,
+    {
+      out,
+      kernel,
+      stride = 1,
+      pad = half(kernel),
+      group = 1,
+      act = this.act,
+      gain,
+      damp = 1,
+      bias = {},
+      bn = this.bn,
+      input_gain = 1,
+    },
+  ) {
     const { g, seed } = this;
     const fan_in = (x.c / group) * kernel * kernel;
-    const weights = random_filters(`${path}.weight`, seed, out, fan_in,
-      { gain: (gain ?? kGains[act]) * damp * damp * input_gain, centred: group === 1 });
+    const weights = random_filters(`${path}.weight`, seed, out, fan_in, {
+      gain: (gain ?? kGains[act]) * damp * damp * input_gain,
+      centred: group === 1,
+    });
     const biases = random_normal(`${path}.bias`, seed, out, bias.std ?? 0.2, bias.mean ?? 0);
     const h = Math.floor((x.h + 2 * pad - kernel) / stride) + 1;
     const w = Math.floor((x.w + 2 * pad - kernel) / stride) + 1;
     const attributes = {
-      dilations: [1, 1], group, kernel_shape: [kernel, kernel], pads: [pad, pad, pad, pad], strides: [stride, stride],
+      dilations: [1, 1],
+      group,
+      kernel_shape: [kernel, kernel],
+      pads: [pad, pad, pad, pad],
+      strides: [stride, stride],
     };
     const dims = [out, x.c / group, kernel, kernel];
     const value = bn
       ? this.unfused_conv(x.value, path, attributes, dims, weights, biases)
-      : this.node('Conv', path, [x.value, g.initializer(`${path}.weight`, 'float32', dims, weights),
-        g.initializer(`${path}.bias`, 'float32', [out], biases)], attributes);
+      : this.node(
+          'Conv',
+          path,
+          [
+            x.value,
+            g.initializer(`${path}.weight`, 'float32', dims, weights),
+            g.initializer(`${path}.bias`, 'float32', [out], biases),
+          ],
+          attributes,
+        );
     return this.activate({ value, c: out, h, w }, path, act);
   }
 
@@ -79,8 +113,9 @@ export class Net {
       per_channel.running_var.push(variance);
     }
     const y = this.node('Conv', path, [value, g.initializer(`${path}.weight`, 'float32', dims, weights)], attributes);
-    const params = Object.entries(per_channel)
-      .map(([key, data]) => g.initializer(`${path}.bn.${key}`, 'float32', [out], data));
+    const params = Object.entries(per_channel).map(([key, data]) =>
+      g.initializer(`${path}.bn.${key}`, 'float32', [out], data),
+    );
     return this.node('BatchNormalization', `${path}.bn`, [y, ...params], { epsilon, momentum: 0.9 });
   }
 
@@ -94,10 +129,17 @@ export class Net {
     return x;
   }
 
-  add(a, b, path) { return { ...a, value: this.node('Add', path, [a.value, b.value]) }; }
+  add(a, b, path) {
+    return { ...a, value: this.node('Add', path, [a.value, b.value]) };
+  }
 
   concat(parts, path) {
-    const value = this.node('Concat', path, parts.map((part) => part.value), { axis: 1 });
+    const value = this.node(
+      'Concat',
+      path,
+      parts.map((part) => part.value),
+      { axis: 1 },
+    );
     return { ...parts[0], value, c: parts.reduce((sum, part) => sum + part.c, 0) };
   }
 
@@ -109,16 +151,24 @@ export class Net {
   }
 
   max_pool(x, path, { kernel, stride, pad }) {
-    const value = this.node('MaxPool', path, [x.value],
-      { ceil_mode: 0, kernel_shape: [kernel, kernel], pads: [pad, pad, pad, pad], strides: [stride, stride] });
+    const value = this.node('MaxPool', path, [x.value], {
+      ceil_mode: 0,
+      kernel_shape: [kernel, kernel],
+      pads: [pad, pad, pad, pad],
+      strides: [stride, stride],
+    });
     const size = (n) => Math.floor((n + 2 * pad - kernel) / stride) + 1;
     return { ...x, value, h: size(x.h), w: size(x.w) };
   }
 
   /** Nearest-neighbour enlargement by 2, in the form torch exports (empty roi). */
   upsample2(x, path) {
-    const value = this.node('Resize', path, [x.value, '', this.constant('float32', [4], [1, 1, 2, 2])],
-      { coordinate_transformation_mode: 'asymmetric', cubic_coeff_a: -0.75, mode: 'nearest', nearest_mode: 'floor' });
+    const value = this.node('Resize', path, [x.value, '', this.constant('float32', [4], [1, 1, 2, 2])], {
+      coordinate_transformation_mode: 'asymmetric',
+      cubic_coeff_a: -0.75,
+      mode: 'nearest',
+      nearest_mode: 'floor',
+    });
     return { ...x, value, h: 2 * x.h, w: 2 * x.w };
   }
 
@@ -127,8 +177,15 @@ export class Net {
     const pooled = this.node('GlobalAveragePool', 'avgpool', [x.value]);
     const flat = this.node('Flatten', 'flatten', [pooled], { axis: 1 });
     const weights = random_filters(`${path}.weight`, this.seed, out, x.c, { gain: spread * spread });
-    return this.g.node('Gemm', [flat, this.g.initializer(`${path}.weight`, 'float32', [out, x.c], weights),
-      this.g.initializer(`${path}.bias`, 'float32', [out], random_normal(`${path}.bias`, this.seed, out, 0.1))],
-    { alpha: 1, beta: 1, transB: 1 }, { name: `/${path}/Gemm`, outputs: ['output'] });
+    return this.g.node(
+      'Gemm',
+      [
+        flat,
+        this.g.initializer(`${path}.weight`, 'float32', [out, x.c], weights),
+        this.g.initializer(`${path}.bias`, 'float32', [out], random_normal(`${path}.bias`, this.seed, out, 0.1)),
+      ],
+      { alpha: 1, beta: 1, transB: 1 },
+      { name: `/${path}/Gemm`, outputs: ['output'] },
+    );
   }
 }

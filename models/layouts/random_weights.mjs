@@ -29,8 +29,10 @@ export function random_stream(name, seed) {
   let d = mix(first + 4) | 1;
   const next = () => {
     const t = a ^ (a << 11);
-    a = b; b = c; c = d;
-    d = (d ^ (d >>> 19)) ^ (t ^ (t >>> 8));
+    a = b;
+    b = c;
+    c = d;
+    d = d ^ (d >>> 19) ^ (t ^ (t >>> 8));
     return d >>> 0;
   };
   return {

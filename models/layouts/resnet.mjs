@@ -19,8 +19,10 @@ function residual_block(net, x, path, { width, stride, bottleneck }) {
     y = net.conv(y, `${path}.conv1`, { out, kernel: 3, stride });
     y = net.conv(y, `${path}.conv2`, { out, kernel: 3, ...last });
   }
-  const shortcut = stride !== 1 || x.c !== out
-    ? net.conv(x, `${path}.downsample.0`, { out, kernel: 1, stride, act: 'none', gain: 2.6 }) : x;
+  const shortcut =
+    stride !== 1 || x.c !== out
+      ? net.conv(x, `${path}.downsample.0`, { out, kernel: 1, stride, act: 'none', gain: 2.6 })
+      : x;
   return net.activate(net.add(y, shortcut, path), path, 'relu');
 }
 
@@ -32,8 +34,11 @@ export function make_resnet(name, { opset = 13, size = 224, num_classes = 1000, 
   x = net.max_pool(x, 'maxpool', { kernel: 3, stride: 2, pad: 1 });
   blocks.forEach((count, stage) => {
     for (let i = 0; i < count; i++) {
-      x = residual_block(net, x, `layer${stage + 1}.${i}`,
-        { width: 64 << stage, stride: stage > 0 && i === 0 ? 2 : 1, bottleneck });
+      x = residual_block(net, x, `layer${stage + 1}.${i}`, {
+        width: 64 << stage,
+        stride: stage > 0 && i === 0 ? 2 : 1,
+        bottleneck,
+      });
     }
   });
   net.g.output(net.classifier(x, 'fc', { out: num_classes, spread: 4 }), [net.batch, num_classes]);

@@ -6,9 +6,30 @@ import { Net } from './net.mjs';
 import { bottleneck, export_metadata, sppf } from './ultralytics.mjs';
 
 const kLevels = [
-  { stride: 8, anchors: [[10, 13], [16, 30], [33, 23]] },
-  { stride: 16, anchors: [[30, 61], [62, 45], [59, 119]] },
-  { stride: 32, anchors: [[116, 90], [156, 198], [373, 326]] },
+  {
+    stride: 8,
+    anchors: [
+      [10, 13],
+      [16, 30],
+      [33, 23],
+    ],
+  },
+  {
+    stride: 16,
+    anchors: [
+      [30, 61],
+      [62, 45],
+      [59, 119],
+    ],
+  },
+  {
+    stride: 32,
+    anchors: [
+      [116, 90],
+      [156, 198],
+      [373, 326],
+    ],
+  },
 ];
 
 function c3(net, x, path, { out, count, shortcut }) {
@@ -44,17 +65,33 @@ function decode_level(net, x, level, num_classes) {
   const { h, w } = x;
   const batch = typeof net.batch === 'number' ? net.batch : 0;
   const node = (op, inputs, attributes, options) => net.node(op, path, inputs, attributes, options);
-  const per_cell = (value_of) => net.constant('float32', [1, 3, h, w, 2],
-    Array.from({ length: 3 * h * w * 2 }, (_, i) => value_of(Math.floor(i / (2 * h * w)), Math.floor(i / 2) % (h * w), i % 2)));
+  const per_cell = (value_of) =>
+    net.constant(
+      'float32',
+      [1, 3, h, w, 2],
+      Array.from({ length: 3 * h * w * 2 }, (_, i) =>
+        value_of(Math.floor(i / (2 * h * w)), Math.floor(i / 2) % (h * w), i % 2),
+      ),
+    );
 
-  const raw = net.conv(x, `${path}.m.${level}`,
-    { out: 3 * (5 + num_classes), kernel: 1, act: 'none', bn: false, gain: 3.2, damp: 0.4, bias: { mean: -3.5, std: 0.5 } });
+  const raw = net.conv(x, `${path}.m.${level}`, {
+    out: 3 * (5 + num_classes),
+    kernel: 1,
+    act: 'none',
+    bn: false,
+    gain: 3.2,
+    damp: 0.4,
+    bias: { mean: -3.5, std: 0.5 },
+  });
   const split_anchors = node('Reshape', [raw.value, net.i64(batch, 3, 5 + num_classes, h, w)]);
   const y = node('Sigmoid', [node('Transpose', [split_anchors], { perm: [0, 1, 3, 4, 2] })]);
   const [xy, wh, scores] = node('Split', [y, net.i64(2, 2, 1 + num_classes)], { axis: 4 }, { outputs: 3 });
   const grid = per_cell((_, cell, k) => (k === 0 ? cell % w : Math.floor(cell / w)) - 0.5);
   const centre = node('Mul', [node('Add', [node('Mul', [xy, net.f32(2)]), grid]), net.f32(stride)]);
-  const size = node('Mul', [node('Pow', [node('Mul', [wh, net.f32(2)]), net.f32(2)]), per_cell((a, _, k) => anchors[a][k])]);
+  const size = node('Mul', [
+    node('Pow', [node('Mul', [wh, net.f32(2)]), net.f32(2)]),
+    per_cell((a, _, k) => anchors[a][k]),
+  ]);
   const rows = node('Concat', [centre, size, scores], { axis: 4 });
   return { value: node('Reshape', [rows, net.i64(batch, 3 * h * w, 5 + num_classes)]), count: 3 * h * w };
 }
@@ -62,11 +99,20 @@ function decode_level(net, x, level, num_classes) {
 /** The graph of yolov5n. Options: opset, size (640), batch, seed, bn. */
 export function make_yolov5(name = 'yolov5n', { opset = 17, size = 640, num_classes = 80, ...options } = {}) {
   const net = new Net(name, {
-    opset, input: { name: 'images', size: [size, size] }, act: 'silu',
-    metadata: export_metadata(name, size, options.batch ?? 1), ...options,
+    opset,
+    input: { name: 'images', size: [size, size] },
+    act: 'silu',
+    metadata: export_metadata(name, size, options.batch ?? 1),
+    ...options,
   });
   const levels = features(net).map((x, level) => decode_level(net, x, level, num_classes));
-  const output = net.node('Concat', 'model.24', levels.map((level) => level.value), { axis: 1 }, { outputs: ['output0'] });
+  const output = net.node(
+    'Concat',
+    'model.24',
+    levels.map((level) => level.value),
+    { axis: 1 },
+    { outputs: ['output0'] },
+  );
   net.g.output(output, [net.batch, levels.reduce((sum, level) => sum + level.count, 0), 5 + num_classes]);
   return net.g;
 }

@@ -6,7 +6,7 @@ import { Net } from './net.mjs';
 import { bottleneck, export_metadata, sppf } from './ultralytics.mjs';
 
 const kStrides = [8, 16, 32];
-const kRegMax = 16;  // bins of the distribution over each side's distance
+const kRegMax = 16; // bins of the distribution over each side's distance
 
 function c2f(net, x, path, { out, count, shortcut }) {
   const parts = net.split_half(net.conv(x, `${path}.cv1`, { out, kernel: 1 }), path);
@@ -19,7 +19,7 @@ function features(net) {
   const down = (x, index, out, input_gain) => net.conv(x, `model.${index}`, { out, kernel: 3, stride: 2, input_gain });
   const block = (x, index, out, count, shortcut) => c2f(net, x, `model.${index}`, { out, count, shortcut });
   const join = (a, b, index) => net.concat([a, b], `model.${index}`);
-  let x = down(net.input, 0, 16, 12);  // pixels of 0..1 have a variance of about 1/12
+  let x = down(net.input, 0, 16, 12); // pixels of 0..1 have a variance of about 1/12
   x = block(down(x, 1, 32), 2, 32, 1, true);
   const p3 = block(down(x, 3, 64), 4, 64, 2, true);
   const p4 = block(down(p3, 5, 128), 6, 128, 2, true);
@@ -39,16 +39,24 @@ function head_level(net, x, level, num_classes) {
     y = net.conv(y, `${path}.1`, { out: width, kernel: 3 });
     return net.conv(y, `${path}.2`, { out, kernel: 1, act: 'none', bn: false, ...last });
   };
-  const box = branch('cv2', Math.max(16, x.c / 4, 4 * kRegMax), 4 * kRegMax, { gain: 3.2, damp: 2, bias: { mean: 1, std: 1 } });
-  const cls = branch('cv3', Math.max(64, Math.min(num_classes, 100)), num_classes,
-    { gain: 3.2, damp: 0.6, bias: { mean: -6, std: 0.5 } });
+  const box = branch('cv2', Math.max(16, x.c / 4, 4 * kRegMax), 4 * kRegMax, {
+    gain: 3.2,
+    damp: 2,
+    bias: { mean: 1, std: 1 },
+  });
+  const cls = branch('cv3', Math.max(64, Math.min(num_classes, 100)), num_classes, {
+    gain: 3.2,
+    damp: 0.6,
+    bias: { mean: -6, std: 0.5 },
+  });
   return net.concat([box, cls], 'model.22');
 }
 
 /** Cell centres [2, anchors] (x row, y row, in cells) and the stride of each anchor [anchors]. */
 export function make_anchors(levels) {
-  const points = levels.flatMap(({ h, w }, level) => Array.from({ length: h * w },
-    (_, i) => [i % w + 0.5, Math.floor(i / w) + 0.5, kStrides[level]]));
+  const points = levels.flatMap(({ h, w }, level) =>
+    Array.from({ length: h * w }, (_, i) => [(i % w) + 0.5, Math.floor(i / w) + 0.5, kStrides[level]]),
+  );
   return { centres: [...points.map((p) => p[0]), ...points.map((p) => p[1])], strides: points.map((p) => p[2]) };
 }
 
@@ -71,18 +79,33 @@ function decode(net, levels, num_classes, simplify) {
   const channels = 4 * kRegMax + num_classes;
   const batch = typeof net.batch === 'number' ? net.batch : 0;
   const node = (op, inputs, attributes, options) => net.node(op, path, inputs, attributes, options);
-  const reshape = (x, ...dims) => node('Reshape', [x, net.i64(batch, ...dims)], { allowzero: net.g.opset >= 14 ? 0 : undefined });
+  const reshape = (x, ...dims) =>
+    node('Reshape', [x, net.i64(batch, ...dims)], { allowzero: net.g.opset >= 14 ? 0 : undefined });
 
-  const flat = node('Concat', levels.map((level) => reshape(level.value, channels, -1)), { axis: 2 });
+  const flat = node(
+    'Concat',
+    levels.map((level) => reshape(level.value, channels, -1)),
+    { axis: 2 },
+  );
   const [box, cls] = node('Split', [flat, net.i64(4 * kRegMax, num_classes)], { axis: 1 }, { outputs: 2 });
 
   // Distance of a side = expectation over the bins, written as a 1x1 convolution with weights 0..15.
   const dfl = `${path}.dfl`;
   const bins = net.node('Transpose', dfl, [reshape(box, 4, kRegMax, -1)], { perm: [0, 2, 1, 3] });
   const shares = net.node('Softmax', dfl, [bins], { axis: 1 });
-  const weight = net.g.initializer(`${dfl}.conv.weight`, 'float32', [1, kRegMax, 1, 1], Array.from({ length: kRegMax }, (_, i) => i));
-  const expected = net.node('Conv', dfl, [shares, weight],
-    { dilations: [1, 1], group: 1, kernel_shape: [1, 1], pads: [0, 0, 0, 0], strides: [1, 1] });
+  const weight = net.g.initializer(
+    `${dfl}.conv.weight`,
+    'float32',
+    [1, kRegMax, 1, 1],
+    Array.from({ length: kRegMax }, (_, i) => i),
+  );
+  const expected = net.node('Conv', dfl, [shares, weight], {
+    dilations: [1, 1],
+    group: 1,
+    kernel_shape: [1, 1],
+    pads: [0, 0, 0, 0],
+    strides: [1, 1],
+  });
   const [left_top, right_bottom] = chunk_distances(net, reshape(expected, 4, -1), path, simplify);
 
   const { centres, strides } = make_anchors(levels);
@@ -97,10 +120,16 @@ function decode(net, levels, num_classes, simplify) {
 }
 
 /** The graph of yolov8n. Options: opset, size (640), batch, seed, bn, simplify (false: chunk() as torch exports it). */
-export function make_yolov8(name = 'yolov8n', { opset = 17, size = 640, num_classes = 80, simplify = true, ...options } = {}) {
+export function make_yolov8(
+  name = 'yolov8n',
+  { opset = 17, size = 640, num_classes = 80, simplify = true, ...options } = {},
+) {
   const net = new Net(name, {
-    opset, input: { name: 'images', size: [size, size] }, act: 'silu',
-    metadata: export_metadata(name, size, options.batch ?? 1), ...options,
+    opset,
+    input: { name: 'images', size: [size, size] },
+    act: 'silu',
+    metadata: export_metadata(name, size, options.batch ?? 1),
+    ...options,
   });
   const levels = features(net).map((x, level) => head_level(net, x, level, num_classes));
   decode(net, levels, num_classes, simplify);

@@ -11,7 +11,7 @@ import sharp from 'sharp';
 import { find_face_api } from '../../models/face/face_weights.mjs';
 
 const kCacheDir = fileURLToPath(new URL('../../models/cache/face_reference/', import.meta.url));
-const kCacheFormat = 1;
+const kCacheFormat = 2;
 
 /** The package's sample photos, as paths in its folder. */
 export const list_sample_photos = () => [1, 2, 3, 4, 5, 6].map((i) => join(find_face_api(), 'demo', `sample${i}.jpg`));
@@ -56,12 +56,10 @@ async function start_face_api() {
 /** The package, started on the CPU backend with the weights of the four nets that have a recipe. */
 export const load_face_api = () => (loading ??= start_face_api());
 
-/** A tensor in the cache file: little-endian float32 in base64. Inputs and grids are NCHW, as the recipes have them. */
-function pack_tensor(tf, tensor) {
-  const is_image = tensor.rank === 4;
-  const ordered = is_image ? tf.transpose(tensor, [0, 3, 1, 2]) : tensor;
-  const data = ordered.dataSync();
-  return { dims: ordered.shape, base64: Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('base64') };
+/** A tensor in the cache file: little-endian float32 in base64. */
+function pack_tensor(tensor) {
+  const data = tensor.dataSync();
+  return { dims: tensor.shape, base64: Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('base64') };
 }
 
 /** A tensor of the reference → { dims, data: Float32Array }. */
@@ -82,7 +80,7 @@ async function run_raw(faceapi, pixels, { size, centred, mean, run }) {
   return tf.tidy(() => {
     const batch = tf.cast(net_input.toBatchTensor(size, centred), 'float32');
     const input = tf.div(tf.sub(batch, tf.tensor1d(mean)), 255);
-    return { input: pack_tensor(tf, input), output: pack_tensor(tf, run(net_input)) };
+    return { input: pack_tensor(tf.transpose(input, [0, 3, 1, 2])), output: pack_tensor(run(net_input)) };
   });
 }
 
@@ -91,7 +89,10 @@ async function compute_reference(picture, { input_size }) {
   const { tf, nets } = faceapi;
   const image = tf.tensor3d(picture.data, [picture.height, picture.width, 3], 'int32');
   const detector = await run_raw(faceapi, image, {
-    size: input_size, centred: false, mean: kMeans.detector, run: (x) => nets.tinyFaceDetector.forwardInput(x, input_size),
+    size: input_size,
+    centred: false,
+    mean: kMeans.detector,
+    run: (x) => nets.tinyFaceDetector.forwardInput(x, input_size),
   });
   const options = new faceapi.TinyFaceDetectorOptions({ inputSize: input_size, scoreThreshold: 0.5 });
   const found = await faceapi.detectAllFaces(image, options).withFaceLandmarks().withFaceDescriptors();
@@ -101,7 +102,8 @@ async function compute_reference(picture, { input_size }) {
     const [crop] = await faceapi.extractFaceTensors(image, [detection]);
     const aligned_box = landmarks.align(null, { useDlibAlignment: true });
     const [aligned] = await faceapi.extractFaceTensors(image, [aligned_box]);
-    const landmark_net = (net) => run_raw(faceapi, crop, { size: 112, centred: true, mean: kMeans.face, run: (x) => net.runNet(x) });
+    const landmark_net = (net) =>
+      run_raw(faceapi, crop, { size: 112, centred: true, mean: kMeans.face, run: (x) => net.runNet(x) });
     faces.push({
       score: detection.score,
       box: plain_box(detection.box),
@@ -110,8 +112,12 @@ async function compute_reference(picture, { input_size }) {
       face_landmark_68: await landmark_net(nets.faceLandmark68Net),
       face_landmark_68_tiny: await landmark_net(nets.faceLandmark68TinyNet),
       aligned_box: plain_box(aligned_box),
-      face_recognition: await run_raw(faceapi, aligned,
-        { size: 150, centred: true, mean: kMeans.face, run: (x) => nets.faceRecognitionNet.forwardInput(x) }),
+      face_recognition: await run_raw(faceapi, aligned, {
+        size: 150,
+        centred: true,
+        mean: kMeans.face,
+        run: (x) => nets.faceRecognitionNet.forwardInput(x),
+      }),
       descriptor: Array.from(descriptor),
     });
     tf.dispose([crop, aligned]);
@@ -124,7 +130,7 @@ async function compute_reference(picture, { input_size }) {
  * The package's results for a picture ({ data, width, height }, RGB bytes):
  *
  *   { width, height,
- *     tiny_face_detector: { input, output },              raw tensors; see unpack_tensor()
+ *     tiny_face_detector: { input, output },              raw tensors, inputs NCHW; see unpack_tensor()
  *     faces: [{ score, box, landmark_crop, landmarks,     boxes { x, y, width, height } and points in pixels
  *               face_landmark_68: { input, output }, face_landmark_68_tiny: { input, output },
  *               aligned_box, face_recognition: { input, output }, descriptor }] }
@@ -134,8 +140,11 @@ async function compute_reference(picture, { input_size }) {
  */
 export async function face_reference(picture, { input_size = 416 } = {}) {
   const { version } = JSON.parse(readFileSync(join(find_face_api(), 'package.json'), 'utf8'));
-  const key = createHash('sha256').update(picture.data)
-    .update(JSON.stringify([kCacheFormat, version, picture.width, picture.height, input_size])).digest('hex').slice(0, 24);
+  const key = createHash('sha256')
+    .update(picture.data)
+    .update(JSON.stringify([kCacheFormat, version, picture.width, picture.height, input_size]))
+    .digest('hex')
+    .slice(0, 24);
   const path = join(kCacheDir, `${key}.json`);
   try {
     return JSON.parse(readFileSync(path, 'utf8'));

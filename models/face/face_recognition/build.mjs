@@ -8,8 +8,20 @@ import { read_face_weights } from '../face_weights.mjs';
 const kSize = 150;
 // Blocks in order; a `_down` block halves the size, and doubles the channels unless it is the last.
 const kBlocks = [
-  'conv32_1', 'conv32_2', 'conv32_3', 'conv64_down', 'conv64_1', 'conv64_2', 'conv64_3',
-  'conv128_down', 'conv128_1', 'conv128_2', 'conv256_down', 'conv256_1', 'conv256_2', 'conv256_down_out',
+  'conv32_1',
+  'conv32_2',
+  'conv32_3',
+  'conv64_down',
+  'conv64_1',
+  'conv64_2',
+  'conv64_3',
+  'conv128_down',
+  'conv128_1',
+  'conv128_2',
+  'conv256_down',
+  'conv256_1',
+  'conv256_2',
+  'conv256_down_out',
 ];
 
 const relu = (g, x) => g.node('Relu', [x]);
@@ -45,7 +57,7 @@ export function build(recipe, { batch = 1 } = {}) {
   const g = graph(recipe.name, { opset: 13 });
   let x = relu(g, scaled_conv(g, weights, g.input('input', [batch, 3, kSize, kSize]), 'conv32_down', { stride: 2 }));
   x = g.node('MaxPool', [x], { kernel_shape: [3, 3], pads: [0, 0, 0, 0], strides: [2, 2] });
-  let side = 35;  // 150 → 72 → 35
+  let side = 35; // 150 → 72 → 35
   for (const name of kBlocks) {
     if (name.includes('_down')) {
       x = residual_down(g, weights, x, name, side);
