@@ -19,9 +19,10 @@ using FileReader = std::function<const std::vector<uint8_t>*(const std::string& 
 // What a front end makes of a model file. Shapes of graph inputs may hold unknown dims; dim names by input and axis.
 struct ImportedModel {
   Graph graph;
+  std::string description;  // format and producer: "ONNX, IR version 8, opset 13, made by pytorch 1.13"
   std::map<std::string, std::vector<std::string>> dim_names;  // input name -> name of each dim, "" if it has none
   std::vector<Problem> problems;
-  std::vector<std::string> notices;  // "IR version 12 is newer than 11, which tilekiln knows", …
+  std::vector<std::string> notices;  // "IR version 14 is newer than 13, which tilekiln knows", …
 };
 
 // A way to read models. The ONNX one is built in; tests add the text IR from outside.

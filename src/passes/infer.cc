@@ -115,8 +115,9 @@ void unfold_growth(Graph& graph, const OpRegistry& ops, std::vector<bool>& folde
     if (bytes_of(graph, node.outputs) <= kMaxGrownBytes) continue;
     if (bytes_of(graph, node.outputs) / 8 < bytes_of(graph, node.inputs)) continue;
     bool read_at_run_time = uses.is_output[static_cast<size_t>(id)];
-    bool needed = false;
     const TensorPtr constant = graph.value(id).constant;
+    Lowering lowering;
+    bool needed = !lower_node(ops, graph, node, lowering).ok();
     graph.value(id).constant = nullptr;
     for (int reader : uses.consumers[static_cast<size_t>(id)]) {
       if (folded[static_cast<size_t>(reader)]) continue;
