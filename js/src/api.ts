@@ -18,6 +18,7 @@ export { compile, type CompileOptions, type NamedFiles } from './compiler/compil
 export { read_npy as readNpy, write_npy as writeNpy } from './core/npy.ts';
 export { Detector, type Detection, type DetectOptions, type DetectorOptions } from './vision/detector.ts';
 export { Classifier, type ClassifierOptions, type ClassifyOptions, type ClassScore } from './vision/classifier.ts';
+export { ImageModel, type ImageRun, type Placement } from './vision/image_model.ts';
 export type { DecoderName } from './vision/decoder.ts';
 export type { ImageSource, PixelImage } from './vision/image.ts';
 export type { PreprocessRecipe } from './vision/recipe.ts';

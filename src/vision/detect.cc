@@ -61,7 +61,7 @@ class Collector {
   // Classes at `classes`, `stride` apart, each worth objectness * class.
   template <typename Box>
   void add_classes(const float* classes, int64_t stride, int32_t num_classes, float objectness, Box&& box) {
-    if (request_.multi_label) {
+    if (request_.multi_label && num_classes > 0) {
       for (int32_t c = 0; c < num_classes; ++c) {
         const float score = objectness * classes[c * stride];
         if (score >= request_.score_threshold) box(score, c);

@@ -49,6 +49,18 @@ const kDetectionBytes = 24;
 const kMaxAnchors = 16;
 const kMostDetections = 100_000;
 
+/** Anchors that the model's maker put into the ONNX metadata entry `decode`. */
+function anchors_of(metadata: Readonly<Record<string, string>>): readonly (readonly [number, number])[] {
+  try {
+    const decode = JSON.parse(metadata['onnx.decode'] ?? '{}') as {
+      readonly anchors?: readonly (readonly [number, number])[];
+    };
+    return Array.isArray(decode.anchors) ? decode.anchors : [];
+  } catch {
+    return []; // somebody else's entry of that name
+  }
+}
+
 function check_range(name: string, value: number, low: number, high: number): number {
   if (!(value >= low && value <= high))
     throw new KilnError('INVALID_ARGUMENT', `${name}=${value}; allowed: ${low} to ${high}`);
@@ -88,7 +100,7 @@ export class Detector {
     this.decoder = chosen.decoder;
     this.#output = chosen.output;
     this.labels = options.labels ?? (model.metadata['labels'] ?? '').split('\n').filter(Boolean);
-    this.#anchors = options.anchors ?? (JSON.parse(model.metadata['anchors'] ?? '[]') as [number, number][]);
+    this.#anchors = options.anchors ?? anchors_of(model.metadata);
     if (this.decoder === 'tiny-yolov2' && (this.#anchors.length < 1 || this.#anchors.length > kMaxAnchors)) {
       throw new KilnError(
         'INVALID_ARGUMENT',
