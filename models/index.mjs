@@ -33,6 +33,7 @@ function add_metadata(g, recipe, preprocess) {
   if (labels) g.metadata('names', `{${labels.map((label, i) => `${i}: '${label}'`).join(', ')}}`);
   if (preprocess) g.metadata('preprocess', JSON.stringify(preprocess));
   if (recipe.decode) g.metadata('decode', JSON.stringify(recipe.decode));
+  if (recipe.decode?.anchors) g.metadata('anchors', JSON.stringify(recipe.decode.anchors));
 }
 
 async function make_built(recipe, preprocess, options) {
@@ -43,13 +44,13 @@ async function make_built(recipe, preprocess, options) {
 }
 
 function read_file_of(recipe, search) {
-  const expected = recipe.source.sha256[recipe.file];
+  const expected = recipe.sha256;
   const dirs = [...search, ...(process.env.TILEKILN_MODELS ?? '').split(delimiter).filter(Boolean)];
   const path = dirs.map((dir) => join(dir, recipe.file)).find((candidate) => existsSync(candidate));
   if (!path) {
     throw new Error(
       `recipe '${recipe.name}': ${recipe.file} not found${dirs.length ? ` in ${dirs.join(', ')}` : ''}; name its folder in ` +
-        `the option 'search' or in TILEKILN_MODELS. To get it: ${recipe.obtain.join(' ')}`,
+        `the option 'search' or in TILEKILN_MODELS. To get it: ${recipe.url ?? recipe.export}`,
     );
   }
   const bytes = readFileSync(path);
