@@ -134,6 +134,7 @@ class Importer {
       if (!define(name, "initialiser")) continue;
       Result<Tensor> tensor = decode_tensor(initializer, files_);
       if (tensor.ok()) set_constant(name, std::move(*tensor));
+      else if (tensor.status().code() == Code::kNotFound) report_missing_file(initializer, tensor.status());
       else report(tensor.status().code(), "", "initializer", name, tensor.status().message());
     }
     for (const auto& sparse : proto_.graph().sparse_initializer()) {
@@ -142,6 +143,12 @@ class Importer {
       report(Code::kUnsupported, "", "sparse_initializer", name,
              "initialiser '" + name + "': sparse tensors are not supported; supported: dense ones");
     }
+  }
+
+  // One problem a file, however many tensors lie in it.
+  void report_missing_file(const onnx::TensorProto& proto, const Status& status) {
+    const std::string location = external_location(proto);
+    if (missing_files_.insert(location).second) report(status.code(), "", "external_data", location, status.message());
   }
 
   void read_inputs() {
@@ -293,6 +300,10 @@ class Importer {
     }
     const auto& attribute = proto.attribute(0);
     Result<Attr> attr = decode_attribute(attribute, true, files_);
+    if (attr.status().code() == Code::kNotFound) {
+      report_missing_file(attribute.t(), attr.status());
+      return;
+    }
     if (!attr.ok()) {
       report_node(attr.status().code(), node, attribute.name(), attr.status().message(), "value, value_float(s), value_int(s)");
       return;
@@ -347,6 +358,7 @@ class Importer {
   std::unordered_map<std::string, ValueId> values_;
   std::vector<bool> defined_;
   std::unordered_set<std::string> node_names_;
+  std::set<std::string> missing_files_;
 };
 
 Result<onnx::ModelProto> parse_model(std::span<const uint8_t> bytes) {
@@ -371,19 +383,6 @@ bool looks_like_onnx(std::span<const uint8_t> bytes) { return sniff_file(bytes) 
 Result<ImportedModel> import_onnx(std::span<const uint8_t> bytes, const FileReader& files) {
   KILN_ASSIGN(const onnx::ModelProto proto, parse_model(bytes));
   return Importer(proto, files).import();
-}
-
-Result<std::vector<std::string>> list_external_files(std::span<const uint8_t> bytes) {
-  KILN_ASSIGN(const onnx::ModelProto proto, parse_model(bytes));
-  std::set<std::string> names;
-  for (const auto& initializer : proto.graph().initializer()) names.insert(external_location(initializer));
-  for (const auto& node : proto.graph().node()) {
-    for (const auto& attribute : node.attribute()) {
-      if (attribute.has_t()) names.insert(external_location(attribute.t()));
-    }
-  }
-  names.erase("");
-  return std::vector<std::string>(names.begin(), names.end());
 }
 
 FrontEnd onnx_front_end() { return {"onnx", looks_like_onnx, import_onnx}; }

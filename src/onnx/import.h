@@ -22,11 +22,9 @@ bool looks_like_onnx(std::span<const uint8_t> bytes);
 // graph.metadata; doc strings and value_info dropped. dim_names has an entry for each input whose rank is known.
 // A value that a Problem concerns has neither type nor constant; infer_and_fold passes over its readers.
 //
-// `files` gives external data by the `location` that the model names; null if there are no files.
+// `files` gives external data by the `location` that the model names; null if there are no files. A file that it has not is
+// a Problem with code kNotFound, attribute "external_data" and the location as value, so that a caller can fetch it.
 Result<ImportedModel> import_onnx(std::span<const uint8_t> bytes, const FileReader& files);
-
-// The files that initialisers with external data name, each once.
-Result<std::vector<std::string>> list_external_files(std::span<const uint8_t> bytes);
 
 FrontEnd onnx_front_end();
 
