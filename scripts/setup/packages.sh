@@ -38,15 +38,15 @@ install_packages() {
     fail 'Debian packages are missing, and only root can install them. Run:' \
       "apt-get install --no-install-recommends $missing"
   fi
-  run_step "Debian packages: $missing" \
-    'Is the network up? Does `apt-get update` work? Then run this script again.' \
+  run_step "installing $(wc -w <<<"$missing" | tr -d ' ') Debian packages" \
+    "Is the network up? Does this work? apt-get update && apt-get install --no-install-recommends $missing" \
     apt_install $missing
 }
 
 # libFuzzer comes with clang's runtime. Debian 12 has clang 14 for it, later ones do not.
 fuzzing_packages() {
   if dpkg-query --show clang-14 libclang-rt-14-dev >/dev/null 2>&1 ||
-    apt-cache policy clang-14 2>/dev/null | grep -q 'Candidate: [0-9]'; then
+    [[ $(apt-cache policy clang-14 2>/dev/null) == *'Candidate: 1:'* ]]; then
     echo clang-14 libclang-rt-14-dev
   else
     echo clang-19 libclang-rt-19-dev
