@@ -1,7 +1,7 @@
 // tilekiln fetch: downloads a model that a recipe of models/ names, and verifies it.
 import { createHash } from 'node:crypto';
 import { readFile, readdir, rename, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { KilnError } from '../core/errors.ts';
 import { read_source } from '../core/source.ts';
@@ -14,21 +14,33 @@ interface Recipe {
   readonly url?: string | null;
   readonly sha256?: string | null;
   readonly export?: string;
+  /** Builder script, for recipes that make their ONNX file from an npm package's weights. */
+  readonly build?: string;
   readonly compile?: string;
 }
 
 const kRecipes = fileURLToPath(new URL('../models/', import.meta.url));
 
+async function read_recipes(): Promise<readonly Recipe[]> {
+  const files = await readdir(kRecipes, { recursive: true }).catch(() => [] as string[]);
+  const recipes = files.filter((file) => basename(file) === 'model.json');
+  return Promise.all(recipes.map(async (file) => JSON.parse(await readFile(join(kRecipes, file), 'utf8')) as Recipe));
+}
+
 async function read_recipe(name: string): Promise<Recipe> {
-  try {
-    return JSON.parse(await readFile(join(kRecipes, name, 'model.json'), 'utf8')) as Recipe;
-  } catch {
-    const folders = await readdir(kRecipes, { withFileTypes: true }).catch(() => []);
-    const known = folders.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
-    throw new UsageError(
-      `no recipe '${name}'; allowed: ${known.join(', ') || 'none (the package has no models folder)'}`,
-    );
-  }
+  const recipes = await read_recipes();
+  const recipe = recipes.find((candidate) => candidate.name === name);
+  if (recipe) return recipe;
+  const known = recipes.map((candidate) => candidate.name).sort();
+  throw new UsageError(
+    `no recipe '${name}'; allowed: ${known.join(', ') || 'none (the package has no models folder)'}`,
+  );
+}
+
+function why_not_published(recipe: Recipe): string {
+  if (recipe.build)
+    return `${recipe.name} is built from an npm package's weights: node models/build.mjs ${recipe.name}`;
+  return `${recipe.name} is not published as ONNX; export it with: ${recipe.export ?? 'see models/README.md'}`;
 }
 
 export const fetch_command: Command = {
@@ -44,10 +56,7 @@ export const fetch_command: Command = {
     const recipe = await read_recipe(positionals[0]!);
     const url = values.url ?? recipe.url;
     if (!url) {
-      throw new KilnError(
-        'UNSUPPORTED',
-        `${recipe.name} is not published as ONNX; export it with: ${recipe.export ?? 'see models/README.md'}`,
-      );
+      throw new KilnError('UNSUPPORTED', why_not_published(recipe));
     }
     if (recipe.licence) say(`licence: ${recipe.licence}`);
     let shown = -1;
