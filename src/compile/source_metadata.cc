@@ -77,7 +77,7 @@ std::vector<std::string> parse_class_names(const std::string& text) {
       skip_blanks(text, position);
     }
     if (!read_quoted(text, position, word) || index >= kMaxClasses) return {};
-    if (names.size() <= index) names.resize(index + 1);
+    while (names.size() <= index) names.push_back(std::to_string(names.size()));
     names[index] = word;
     skip_blanks(text, position);
     if (position < text.size() && text[position] == ',') ++position;
@@ -107,7 +107,7 @@ std::map<std::string, std::string> describe_source(const Graph& graph) {
   std::map<std::string, std::string> result;
   const std::vector<std::string> names = parse_class_names(value_of(graph.metadata, "names"));
   if (names.empty()) return result;
-  for (const std::string& name : names) result["labels"] += name + "\n";
+  for (const std::string& name : names) result["labels"] += (result["labels"].empty() ? "" : "\n") + name;
   const std::string task = value_of(graph.metadata, "task");
   const std::string end_to_end = value_of(graph.metadata, "end2end");
   const auto num_classes = static_cast<int64_t>(names.size());

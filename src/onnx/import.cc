@@ -15,7 +15,7 @@ namespace kiln {
 namespace {
 
 // Attributes that passes put on nodes: an ONNX file must not smuggle them in.
-constexpr const char* kReservedAttributes[] = {"layout", "activation", "activation_a", "activation_b"};
+constexpr const char* kReservedAttributes[] = {"layout", "activation", "activation_a", "activation_b", "view"};
 constexpr const char* kReservedDomain = "kiln";
 
 std::string normal_domain(const std::string& domain) { return domain == "ai.onnx" ? std::string() : domain; }
