@@ -5,13 +5,6 @@ target_compile_options(kiln_flags INTERFACE
   -Wall -Wextra -Wno-unused-parameter -fno-exceptions -fno-rtti
   -ffp-contract=off)  # the same bits natively and in wasm
 
-option(KILN_SANITIZE "ASan and UBSan" OFF)
-if(KILN_SANITIZE)
-  target_compile_options(kiln_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined
-                                              -fno-omit-frame-pointer)
-  target_link_options(kiln_flags INTERFACE -fsanitize=address,undefined)
-endif()
-
 if(EMSCRIPTEN)
   target_compile_options(kiln_flags INTERFACE -msimd128 -mbulk-memory -mnontrapping-fptoint)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
