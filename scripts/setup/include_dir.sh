@@ -5,7 +5,7 @@ make_include_dir() {
   local name prefix
   rm -rf "$toolchain/include.new"
   mkdir -p "$toolchain/include.new/onnx"
-  for name in flatbuffers simde doctest CLI xxhash.h onnx/onnx.proto; do
+  for name in flatbuffers simde doctest CLI rapidjson xxhash.h onnx/onnx.proto; do
     for prefix in /usr/include /usr/local/include /opt/homebrew/include; do
       [[ -e $prefix/$name ]] && ln -s "$prefix/$name" "$toolchain/include.new/$name" && continue 2
     done

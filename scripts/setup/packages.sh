@@ -5,6 +5,7 @@ native_packages=(
   flatbuffers-compiler libflatbuffers-dev       # the bundle's schema
   libsimde-dev                                  # wasm intrinsics, natively
   libxxhash-dev libcli11-dev doctest-dev
+  rapidjson-dev                                    # recipes and sidecars that users write
   libonnx-testdata                              # ONNX's own operator vectors
   clang-format
 )
