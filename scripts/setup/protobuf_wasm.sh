@@ -6,9 +6,11 @@ make_protobuf_wasm() {
   if [[ -n ${PROTOBUF_SOURCE:-} ]]; then
     version=$(cd "$PROTOBUF_SOURCE" && pwd)
     source=$version
-  else
-    command -v dpkg-query >/dev/null || fail 'found no Debian archive to get the source of protobuf from' \
+  elif ! command -v dpkg-query >/dev/null; then
+    [[ -d $out ]] && return 0
+    fail 'found no Debian archive to get the source of protobuf from' \
       "Unpack the source of the version that \`protoc --version\` says and run PROTOBUF_SOURCE=<that folder> scripts/setup.sh $what"
+  else
     version=$(dpkg-query --show --showformat='${source:Version}' libprotobuf-dev)
     source=$build/source
   fi
