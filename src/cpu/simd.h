@@ -19,6 +19,15 @@
 #define wasm_f64x2_const_splat(x) wasm_f64x2_splat(x)
 #endif
 
+// Before a loop of constant length over arrays that are to live in registers.
+#ifdef __clang__
+#define KILN_UNROLL _Pragma("clang loop unroll(full)")
+#define KILN_NO_UNROLL _Pragma("clang loop unroll(disable)")
+#else
+#define KILN_UNROLL _Pragma("GCC unroll 16")
+#define KILN_NO_UNROLL _Pragma("GCC unroll 1")
+#endif
+
 namespace kiln {
 
 // a * b + c. Rounds once where the artefact has relaxed SIMD, twice elsewhere; lanes are independent either

@@ -1,0 +1,51 @@
+// A convolution's operands as images with a stride for each axis, and what all its kernels check.
+#pragma once
+
+#include "cpu/gemm.h"
+#include "ops/conv/conv.h"
+#include "ops/kernel.h"
+
+namespace kiln::ops::conv {
+
+// A tensor (N, C, spatial…) or (N, spatial…, C) of rank 3 to 5; size and stride are (depth, height, width).
+struct Image {
+  int32_t n = 0, c = 0;
+  int32_t size[3] = {1, 1, 1};
+  int64_t n_stride = 0, c_stride = 0;
+  int64_t stride[3] = {};
+};
+Image make_image(const TensorRef& tensor, bool is_nhwc);
+
+// What every kernel demands of params, x, bias, residual and y (not of the weights): ranks, dims that follow
+// from each other, no empty dim, and positions within 32 bits. `strided`: x, residual and y may be channel
+// views.
+Status check_images(const KernelArgs& args, bool strided);
+// Weights in ONNX order that fit x and y.
+Status check_weights(const KernelArgs& args);
+
+// conv_f32_plain, and the reference.
+void run_plain(const KernelArgs& args);
+
+// conv_f32_depthwise.
+void run_depthwise(const KernelArgs& args);
+Status check_depthwise(const KernelArgs& args);
+
+inline uint64_t align64(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// Scratch of conv_f32_gemm8, or with `dynamic` of conv_f32_gemm8_dynamic: a kernel row of zeros, packed
+// weights if dynamic, the product's own.
+inline uint64_t gemm8_scratch_bytes(const ConvParams& params, int64_t n, int64_t in_channels,
+                                    int64_t out_channels, const int64_t out_size[3], bool dynamic) {
+  const int64_t group_in = in_channels / params.group;
+  const int64_t group_out = out_channels / params.group;
+  const auto k = static_cast<int32_t>(params.kernel[1] * params.kernel[2] * group_in);
+  const auto m = static_cast<int32_t>(n * out_size[1] * out_size[2]);
+  uint64_t bytes = align64(static_cast<uint64_t>(params.kernel[2] * group_in) * sizeof(float));
+  if (dynamic) {
+    bytes += align64(static_cast<uint64_t>(packed_b_floats(group_out, k)) *
+                     static_cast<uint64_t>(params.group) * sizeof(float));
+  }
+  return bytes + gemm_scratch_bytes(params.group, m, static_cast<int32_t>(group_out), k);
+}
+
+}  // namespace kiln::ops::conv
