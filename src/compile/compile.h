@@ -59,15 +59,22 @@ struct CompileOptions {
   std::string output_layout;
   std::map<std::string, Tensor> bind;  // graph inputs that become constants
   std::map<std::string, std::string> metadata;  // task, labels, preprocess, …: into the bundle as they are
-  std::string dump_stage;  // "import", "infer", a pass name, "final", "plan": printed into CompileResult::dump
+  std::string preprocess_preset;                // "yolox", …: becomes "preprocess" once the input's size is known
+  std::string dump_stage;  // "import", "infer", a pass name, "final", "plan": what CompileResult::dump shows
 };
 
 struct CompileResult {
   std::vector<uint8_t> bundle;
   std::vector<Problem> problems;     // all of them, when compiling fails
   std::vector<std::string> notices;  // for the user, not errors
-  std::string dump;
+  std::string description;           // ImportedModel::description
+  std::string dump;                  // the first profile's graph or plan as text after dump_stage
+  Graph graph;                       // that graph; after "infer" if dump_stage is empty, "import" if inference has problems
+  Plan plan;
 };
+
+// The names that dump_stage takes, in order.
+std::vector<std::string> stage_names(const CompilerTables& tables);
 
 // Compiles a model. On failure the Status summarises and `result.problems` has every problem.
 Status compile_model(std::span<const uint8_t> model, const FileReader& files, const CompilerTables& tables,

@@ -190,6 +190,10 @@ std::string preprocess_preset(const std::string& name, int64_t height) {
 
 Result<std::string> parse_preprocess(std::span<const uint8_t> json) {
   KILN_ASSIGN(const JsonValue root, read_json(json));
+  return parse_preprocess(root);
+}
+
+Result<std::string> parse_preprocess(const JsonValue& root) {
   if (root.kind != JsonValue::kObject) return Status(Code::kInvalidArgument, "preprocessing recipe: not a JSON object");
   RecipeReader reader;
   for (size_t i = 0; i < root.items.size(); ++i) reader.entry(root.keys[i], root.items[i]);

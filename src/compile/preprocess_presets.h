@@ -17,7 +17,7 @@
 #include <span>
 #include <string>
 
-#include "base/status.h"
+#include "compile/json_read.h"
 
 namespace kiln {
 
@@ -32,5 +32,6 @@ std::string preprocess_preset(const std::string& name, int64_t height);
 // Checks a recipe and prints it in canonical form: every key that matters, sorted, numbers in one form. kInvalidArgument
 // says which key, value and what is allowed.
 Result<std::string> parse_preprocess(std::span<const uint8_t> json);
+Result<std::string> parse_preprocess(const JsonValue& json);
 
 }  // namespace kiln
