@@ -80,10 +80,8 @@ struct Resolver {
   void add_profile(const std::vector<InputShapeFlag>& flags, int64_t batch, int64_t height, int64_t width) {
     InputShapes shapes;
     for (ValueId id : model.graph.inputs) shapes[model.graph.value(id).name] = model.graph.value(id).shape;
-    const size_t old_problems = result.problems.size();
     std::map<std::string, bool> flagged;
     for (const InputShapeFlag& flag : flags) apply_flag(flag, shapes, flagged);
-    if (result.problems.size() > old_problems) return;
     if (batch != kUnknownDim) fill_batch(batch, shapes);
     if (height != kUnknownDim) fill_size(height, width, shapes);
     share_named_dims(shapes);
