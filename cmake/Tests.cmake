@@ -10,3 +10,8 @@ target_compile_definitions(kiln_tests PRIVATE DOCTEST_CONFIG_NO_EXCEPTIONS_BUT_W
                                               KILN_SOURCE_DIR="${CMAKE_CURRENT_SOURCE_DIR}")
 target_link_libraries(kiln_tests PRIVATE kiln_compile kiln_runtime kiln_vision)
 add_test(NAME unit COMMAND kiln_tests)
+
+# Golden files: `kiln_golden --rewrite tests/golden` rewrites what is expected.
+add_executable(kiln_golden tests/golden/main.cc tests/golden/golden.cc tests/golden/onnx_text.cc)
+target_link_libraries(kiln_golden PRIVATE kiln_compile)
+add_test(NAME golden COMMAND kiln_golden "${CMAKE_CURRENT_SOURCE_DIR}/tests/golden")

@@ -13,13 +13,13 @@ KILN_EXPORT void kilnc_free(void* pointer);
 
 // Starts a new job: forgets files and results of the one before.
 KILN_EXPORT void kilnc_reset();
-// Gives the job a file under a name (external data, labels, preprocess recipe, an input to bind, the model itself). The bytes
-// must stay until the job is done; the name is copied.
+// Gives the job a file under a name (external data, labels, preprocess recipe, an input to bind, the model itself). Name and
+// bytes are copied: the caller may free them at once.
 KILN_EXPORT void kilnc_add_file(const char* name, size_t name_bytes, const void* data, size_t bytes);
 // Runs a command line: NUL-separated arguments exactly as the native tool `tilekiln-compiler` takes them:
-//   compile MODEL [--input-shape …] … -o OUT        -> result file OUT
-//   inspect MODEL [--stage NAME] [--json] [--check] -> text
-//   tensor FILE.pb                                  -> result file: .npy bytes of a TensorProto
+//   compile MODEL [--input-shape …] … -o OUT                      -> result file OUT
+//   inspect MODEL [--stage NAME] [--json] [--check] [--svg OUT]   -> text, result file OUT
+//   tensor FILE.pb -o OUT.npy                                     -> result file OUT.npy
 // Returns the exit code 0, 1 or 2.
 KILN_EXPORT int32_t kilnc_run(const char* arguments, size_t bytes);
 
