@@ -1,12 +1,14 @@
+/// <reference lib="dom" preserve="true" />
+/// <reference lib="esnext.disposable" preserve="true" />
 // The public API of package `tilekiln`: everything that users import.
 export { KilnError, type ErrorCode, type Problem } from './core/errors.ts';
 export { Tensor, type DType, type TypedArray } from './core/tensor.ts';
 export type { ModelSource, Progress } from './core/source.ts';
-export type { SimdLevel, WasmSource } from './core/artefact.ts';
+export { capabilities, type Capabilities, type SimdLevel, type WasmSource } from './core/artefact.ts';
+export type { Feed } from './core/feed.ts';
 export {
   load,
   Model,
-  type Feed,
   type Feeds,
   type LoadOptions,
   type ModelMemory,

@@ -1,19 +1,8 @@
-// Entry point of Node: files are read by path, artefacts from beside the module.
-import { readFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
+// Entry point of Node.
 import { set_platform } from './core/platform.ts';
+import { node_platform } from './targets/node.ts';
 
-const read = async (path: string): Promise<Uint8Array<ArrayBuffer>> => {
-  const bytes = await readFile(path.startsWith('file:') ? fileURLToPath(path) : path);
-  return new Uint8Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.length);
-};
-
-set_platform({
-  name: 'node',
-  read_file: read,
-  open_artefact: (name) => read(new URL(name, import.meta.url).href),
-  artefact_url: (name) => new URL(name, import.meta.url).href,
-});
+set_platform(node_platform(import.meta.url));
 
 export * from './api.ts';
 export { read_image as readImage } from './targets/node_image.ts';

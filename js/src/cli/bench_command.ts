@@ -1,5 +1,6 @@
 // tilekiln bench: load, first run, median, p90 of a bundle, on an image end to end or on the run alone.
-import { load, type Feed, type Model } from '../core/model.ts';
+import type { Feed } from '../core/feed.ts';
+import { load, type Model } from '../core/model.ts';
 import { array_type, num_elements, Tensor } from '../core/tensor.ts';
 import { read_image } from '../targets/node_image.ts';
 import { Classifier } from '../vision/classifier.ts';

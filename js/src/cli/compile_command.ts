@@ -1,4 +1,5 @@
 // tilekiln compile: an ONNX file to a bundle.
+import { basename } from 'node:path';
 import { UsageError, print, say, write_user_file, type Command } from './command.ts';
 import { compile_files } from './compiler_files.ts';
 
@@ -17,6 +18,12 @@ export function model_argument(args: readonly string[], flags_without_value: rea
   return undefined;
 }
 
+/** MODEL.kiln beside MODEL.onnx; in the current folder for a URL. */
+function default_output(model: string): string {
+  const path = /^https?:/i.test(model) ? basename(new URL(model).pathname) || 'model' : model;
+  return `${path.replace(/\.onnx$/i, '')}.kiln`;
+}
+
 export const compile_command: Command = {
   name: 'compile',
   usage: kUsage,
@@ -26,7 +33,7 @@ export const compile_command: Command = {
     if (model === undefined) throw new UsageError('compile needs a model file');
     const at = args.findIndex((arg) => arg === '-o' || arg === '--output');
     if (at >= 0 && at + 1 >= args.length) throw new UsageError('-o needs a file name');
-    const output = at >= 0 ? args[at + 1]! : `${model.replace(/\.onnx$/i, '')}.kiln`;
+    const output = at >= 0 ? args[at + 1]! : default_output(model);
     const line = at >= 0 ? ['compile', ...args] : ['compile', ...args, '-o', output];
     const job = await compile_files(line, model);
     if (job.stderr) say(job.stderr);

@@ -85,7 +85,7 @@ export const fetch_command: Command = {
       await rm(part, { force: true });
       throw new KilnError('NOT_FOUND', `'${output}' cannot be written: ${(error as Error).message}`);
     }
-    print(`${output}: ${bytes.length} bytes, verified`);
+    print(`${output}: ${bytes.length} bytes${recipe.sha256 ? ', verified' : ''}`);
     if (recipe.compile) say(`next: ${recipe.compile}`);
     return 0;
   },

@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 // The command line: finds the command, prints errors, sets the exit code (0 fine, 1 failed, 2 usage).
-import '../index.node.ts';
 import { KilnError } from '../core/errors.ts';
+import { set_platform } from '../core/platform.ts';
+import { node_platform } from '../targets/node.ts';
 import { bench_command } from './bench_command.ts';
 import { classify_command } from './classify_command.ts';
 import { print, say, UsageError, type Command } from './command.ts';
@@ -61,7 +62,10 @@ async function main(args: readonly string[]): Promise<number> {
   }
 }
 
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code === 'EPIPE') process.exit(0); // the reader (head, less) has seen enough
-});
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') process.exit(0); // the reader (head, less) has seen enough
+  });
+}
+set_platform(node_platform(import.meta.url));
 process.exitCode = await main(process.argv.slice(2));

@@ -24,6 +24,26 @@ export function file_name_of(name: string): string {
   return name.replace(/[^A-Za-z0-9_.-]/g, '_');
 }
 
+function check_file_names(outputs: readonly string[]): void {
+  const taken = new Map<string, string>();
+  for (const name of outputs) {
+    const file = file_name_of(name);
+    const other = taken.get(file);
+    if (other !== undefined) {
+      throw new KilnError('UNSUPPORTED', `outputs '${other}' and '${name}' would both be written to ${file}.npy`);
+    }
+    taken.set(file, name);
+  }
+}
+
+async function make_folder(path: string): Promise<void> {
+  try {
+    await mkdir(path, { recursive: true });
+  } catch (error) {
+    throw new KilnError('NOT_FOUND', `folder '${path}' cannot be made: ${(error as Error).message}`);
+  }
+}
+
 export const run_command: Command = {
   name: 'run',
   usage: 'MODEL.kiln --input NAME=FILE.npy|FILE.pb … --output-dir DIR',
@@ -44,8 +64,9 @@ export const run_command: Command = {
       if (equals <= 0 && only === undefined) throw new UsageError(`--input ${input}; needed: NAME=FILE`);
       feeds[only ?? input.slice(0, equals)] = await read_tensor_file(input.slice(equals + 1));
     }
+    check_file_names(model.outputs.map(({ name }) => name));
     const outputs = await model.run(feeds);
-    await mkdir(folder, { recursive: true });
+    await make_folder(folder);
     for (const [name, tensor] of Object.entries(outputs)) {
       const file = join(folder, `${file_name_of(name)}.npy`);
       await write_user_file(file, write_npy(tensor));

@@ -114,6 +114,10 @@ export interface CompileOptions extends LongCallOptions {
 
 const kModelFile = 'model.onnx';
 const kBundleFile = 'model.kiln';
+// Names that no external data file of a model has.
+const kLabelsFile = 'option:labels';
+const kPreprocessFile = 'option:preprocess';
+const kBindFile = 'option:bind';
 
 function command_line(options: CompileOptions, files: Record<string, Uint8Array>): string[] {
   const args = ['compile', kModelFile, '-o', kBundleFile];
@@ -132,17 +136,21 @@ function command_line(options: CompileOptions, files: Record<string, Uint8Array>
   if (options.task) args.push('--task', options.task);
   const encoder = new TextEncoder();
   if (options.labels) {
-    files['labels.txt'] = encoder.encode(options.labels.join('\n') + '\n');
-    args.push('--labels', 'labels.txt');
+    const broken = options.labels.find((label) => /[\r\n]/.test(label));
+    if (broken !== undefined) {
+      throw new KilnError('INVALID_ARGUMENT', `label ${JSON.stringify(broken)} has a line break`);
+    }
+    files[kLabelsFile] = encoder.encode(options.labels.join('\n') + '\n');
+    args.push('--labels', kLabelsFile);
   }
   if (typeof options.preprocess === 'string') args.push('--preprocess', options.preprocess);
   else if (options.preprocess) {
-    files['preprocess.json'] = encoder.encode(JSON.stringify(options.preprocess));
-    args.push('--preprocess', 'preprocess.json');
+    files[kPreprocessFile] = encoder.encode(JSON.stringify(options.preprocess));
+    args.push('--preprocess', kPreprocessFile);
   }
   Object.entries(options.bind ?? {}).forEach(([name, tensor], index) => {
-    files[`bind${index}.npy`] = write_npy(tensor);
-    args.push('--bind', `${name}=bind${index}.npy`);
+    files[`${kBindFile}${index}`] = write_npy(tensor);
+    args.push('--bind', `${name}=${kBindFile}${index}`);
   });
   return args;
 }
@@ -160,7 +168,8 @@ export async function compile(source: ModelSource, options: CompileOptions = {})
   const model = await read_source(source, options);
   options.onProgress?.({ stage: 'compile', loaded: 0, total: 1 });
   const files: Record<string, Uint8Array> = { ...options.files, [kModelFile]: model };
-  const job = await run_compiler(command_line(options, files), files, options.wasm);
+  const line = command_line(options, files);
+  const job = await run_compiler(line, files, options.wasm);
   throw_if_aborted(options.signal);
   const notices = job.stderr.split('\n').filter(Boolean);
   if (job.exit_code !== 0) {

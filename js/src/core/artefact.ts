@@ -1,5 +1,5 @@
 // Picks the runtime artefact that this engine can run, compiles it once, and makes instances of it.
-import { KilnError } from './errors.ts';
+import { full_message, KilnError } from './errors.ts';
 import { platform } from './platform.ts';
 
 /** Which instructions the runtime uses. `relaxed` adds relaxed SIMD (fused multiply-add) to `simd`. */
@@ -22,9 +22,36 @@ function validates(bytes: readonly number[]): boolean {
   return typeof WebAssembly === 'object' && WebAssembly.validate(new Uint8Array(bytes));
 }
 
-/** What this engine can run. */
-export function engine_features(): { readonly simd: boolean; readonly relaxed: boolean } {
-  return { simd: validates(kSimdProbe), relaxed: validates(kRelaxedProbe) };
+/** What this engine can run, and why not more. */
+export interface Capabilities {
+  /** Needed: without it nothing runs. */
+  readonly simd: boolean;
+  /** Relaxed SIMD: fused multiply-add, about twice as fast. */
+  readonly relaxed: boolean;
+  /** Threads that a run uses. */
+  readonly threads: number;
+  /** A sentence for each thing that is missing. */
+  readonly notes: readonly string[];
+}
+
+const kNoSimd =
+  'this JavaScript engine has no WebAssembly SIMD; needed: Chrome 91, Firefox 89, Safari 16.4, Node 16.4 or newer';
+const kNoRelaxed = 'this engine has no relaxed SIMD (Node 20: --experimental-wasm-relaxed-simd)';
+
+/**
+ * What this engine can run.
+ * @example
+ * const { relaxed, notes } = capabilities();
+ */
+export function capabilities(): Capabilities {
+  const simd = validates(kSimdProbe);
+  const relaxed = validates(kRelaxedProbe);
+  const notes = [
+    ...(simd ? [] : [kNoSimd]),
+    ...(relaxed ? [] : [kNoRelaxed]),
+    'one thread: this version has no threaded runtime, so COOP and COEP headers are not needed',
+  ];
+  return { simd, relaxed, threads: 1, notes };
 }
 
 const compiled = new Map<string, Promise<WebAssembly.Module>>();
@@ -83,12 +110,17 @@ export async function artefact_module(name: string, override?: WasmSource): Prom
   if (!module) {
     module = (async () => {
       const is_path = platform().read_file && override !== undefined && !/^(https?|data|blob):/.test(where);
-      const opened =
-        override === undefined
-          ? await platform().open_artefact(name)
-          : is_path
-            ? await platform().read_file!(where)
-            : await fetch(where);
+      const open =
+        override === undefined ? platform().open_artefact(name) : is_path ? platform().read_file!(where) : fetch(where);
+      const opened = await open.catch((error: Error) => {
+        throw new KilnError(
+          'NOT_FOUND',
+          `the runtime's wasm '${where}' cannot be read: ${full_message(error)}; ${kRemedy}`,
+          {
+            cause: error,
+          },
+        );
+      });
       return compile_from(opened, `'${where}'`);
     })();
     compiled.set(where, module);
@@ -125,20 +157,17 @@ export async function instantiate(module: WebAssembly.Module): Promise<WebAssemb
   }
 }
 
+const kSimdChoices = ['auto', 'simd', 'relaxed'];
+
 /** The artefact to use: what was asked for if the engine can, else the best it can. */
 export function pick_simd(wanted: SimdLevel | 'auto'): SimdLevel {
-  const features = engine_features();
-  if (!features.simd) {
-    throw new KilnError(
-      'UNSUPPORTED',
-      'this JavaScript engine has no WebAssembly SIMD; needed: Chrome 91, Firefox 89, Safari 16.4, Node 16.4 or newer',
-    );
+  if (!kSimdChoices.includes(wanted)) {
+    throw new KilnError('INVALID_ARGUMENT', `simd: '${wanted}'; allowed: ${kSimdChoices.join(', ')}`);
   }
+  const features = capabilities();
+  if (!features.simd) throw new KilnError('UNSUPPORTED', kNoSimd);
   if (wanted === 'relaxed' && !features.relaxed) {
-    throw new KilnError(
-      'UNSUPPORTED',
-      "simd: 'relaxed' is asked for, but this engine has no relaxed SIMD (Node 20: --experimental-wasm-relaxed-simd)",
-    );
+    throw new KilnError('UNSUPPORTED', `simd: 'relaxed' is asked for, but ${kNoRelaxed}`);
   }
   return wanted === 'auto' ? (features.relaxed ? 'relaxed' : 'simd') : wanted;
 }

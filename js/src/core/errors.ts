@@ -82,6 +82,13 @@ export function error_code(number: number): ErrorCode {
   return kCodes[number - 1] ?? 'INTERNAL';
 }
 
+/** An error's message with what lies behind it: Node's fetch says only "fetch failed" itself. */
+export function full_message(error: unknown): string {
+  const { message, cause } = error as { message?: string; cause?: { message?: string; code?: string } };
+  const behind = cause?.message || cause?.code;
+  return behind ? `${message} (${behind})` : (message ?? String(error));
+}
+
 /** Throws the ABORTED error if the signal says so. */
 export function throw_if_aborted(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw new KilnError('ABORTED', 'aborted by the caller', { cause: signal.reason });

@@ -2,6 +2,7 @@
 import { artefact_module, instantiate, pick_simd, type SimdLevel, type WasmSource } from './artefact.ts';
 import { KilnError, throw_if_aborted } from './errors.ts';
 import { Native, kCount } from './native.ts';
+import { describe_array, write_feed, type Feed } from './feed.ts';
 import { batch_of, profile_for, type IoShape } from './profiles.ts';
 import { read_source, source_name, type LongCallOptions, type ModelSource } from './source.ts';
 import { describe_non_bundle } from './sniff.ts';
@@ -19,8 +20,7 @@ export interface TensorInfo {
   readonly layout: string;
 }
 
-/** What `run` takes for an input: a Tensor, a typed array in the model's shape, or plain numbers. */
-export type Feed = Tensor | TypedArray | readonly number[] | readonly bigint[];
+/** Inputs by name. */
 export type Feeds = Readonly<Record<string, Feed>>;
 
 /** Options of `load`. */
@@ -54,6 +54,17 @@ export interface StepInfo {
   readonly name: string;
   readonly kernel: string;
   readonly macs: number;
+}
+
+type WantedOutputs = NonNullable<RunOptions['outputs']>;
+
+/** What code of this package may do with a model while no run is under way. */
+export interface ExclusiveAccess {
+  readonly native: Native;
+  readonly handle: number;
+  readonly select_profile: (profile: number) => void;
+  /** Runs all steps of the current profile. */
+  readonly run: (signal: AbortSignal | undefined) => Promise<void>;
 }
 
 const kYieldMs = 8; // an aborted run answers within about this time
@@ -112,7 +123,7 @@ export class Model {
   /**
    * Runs the model once. Inputs are copied in and outputs copied out: nothing that you pass is detached or kept.
    * An input of another shape than the bundle's selects the smallest profile that fits; a smaller batch is padded and the
-   * outputs are trimmed to it. Calls on one model run one after the other.
+   * outputs are trimmed to it. Calls on one model run one after the other: leave feeds unchanged until the promise settles.
    * @param feeds one entry an input, by name
    * @returns one Tensor an output, by name
    * @throws KilnError SHAPE, INVALID_ARGUMENT, ABORTED
@@ -174,8 +185,13 @@ export class Model {
    * copies through JS. Not a public API.
    * @internal
    */
-  exclusive<T>(body: (native: Native, handle: number) => T | Promise<T>): Promise<T> {
-    const turn = this.#running.then(() => body(this.#alive(), this.#handle));
+  exclusive<T>(body: (access: ExclusiveAccess) => T | Promise<T>): Promise<T> {
+    const turn = this.#running.then(() => {
+      const native = this.#alive();
+      const select_profile = (profile: number): void => this.#select_profile(profile);
+      const run = (signal: AbortSignal | undefined): Promise<void> => this.#run_steps(signal);
+      return body({ native, handle: this.#handle, select_profile, run });
+    });
     this.#running = turn.catch(() => {});
     return turn;
   }
@@ -189,15 +205,24 @@ export class Model {
     return this.#alive().exports.kiln_count(this.#handle, kCount[what]);
   }
 
+  #select_profile(profile: number): void {
+    const native = this.#alive();
+    if (profile !== this.#count('profile')) native.check(native.exports.kiln_select_profile(this.#handle, profile));
+  }
+
   async #run_once(feeds: Feeds, options: RunOptions): Promise<Record<string, Tensor>> {
     throw_if_aborted(options.signal);
     const native = this.#alive();
     const given = this.#check_feeds(feeds);
     const { profile, batch, full_batch } = profile_for(this.inputs, this.#shapes, given);
-    if (profile !== this.#count('profile')) native.check(native.exports.kiln_select_profile(this.#handle, profile));
-    this.inputs.forEach((info, index) => this.#write_input(info, index, feeds[info.name]!, profile));
-    if (options.signal) await this.#run_stepwise(options.signal);
-    else native.check(native.exports.kiln_run(this.#handle, 0, -1));
+    this.#check_wanted(options.outputs ?? {}, profile, batch, full_batch);
+    this.#select_profile(profile);
+    this.inputs.forEach((info, index) => {
+      const length = num_elements(info.profiles[profile]!);
+      const pointer = native.io_data(this.#handle, 0, index);
+      write_feed(info, feeds[info.name]!, new (array_type(info.dtype))(native.exports.memory.buffer, pointer, length));
+    });
+    await this.#run_steps(options.signal);
     return this.#read_outputs(profile, batch, full_batch, options.outputs ?? {});
   }
 
@@ -209,7 +234,7 @@ export class Model {
       }
     }
     return this.inputs.map((info) => {
-      const feed = feeds[info.name];
+      const feed = Object.hasOwn(feeds, info.name) ? feeds[info.name] : undefined;
       if (feed === undefined) {
         throw new KilnError(
           'INVALID_ARGUMENT',
@@ -222,62 +247,22 @@ export class Model {
         }
         return feed.shape;
       }
-      if (!ArrayBuffer.isView(feed) && !Array.isArray(feed)) {
+      if ((!ArrayBuffer.isView(feed) || feed instanceof DataView) && !Array.isArray(feed)) {
         throw new KilnError(
           'INVALID_ARGUMENT',
-          `input '${info.name}': a Tensor, typed array or array of numbers is needed, got ${typeof feed}`,
+          `input '${info.name}': a Tensor, typed array or array of numbers is needed, got ${describe_array(feed)}`,
         );
       }
       return feed.length;
     });
   }
 
-  #write_input(info: TensorInfo, index: number, feed: Feed, profile: number): void {
-    const native = this.#alive();
-    const length = num_elements(info.profiles[profile]!);
-    const pointer = native.exports.kiln_io_data(this.#handle, 0, index);
-    const type = array_type(info.dtype);
-    const target = new type(native.exports.memory.buffer, pointer, length);
-    const data = feed instanceof Tensor ? feed.data : feed;
-    if (target instanceof BigInt64Array || target instanceof BigUint64Array) {
-      if (data instanceof BigInt64Array || data instanceof BigUint64Array) target.set(data);
-      else Array.from(data as ArrayLike<number | bigint>, (value, i) => (target[i] = this.#to_bigint(info, value)));
-    } else if (data instanceof BigInt64Array || data instanceof BigUint64Array || typeof data[0] === 'bigint') {
-      throw new KilnError('INVALID_ARGUMENT', `input '${info.name}': BigInts given, the dtype is ${info.dtype}`);
-    } else if (info.dtype === 'f16' || info.dtype === 'bf16') {
-      if (!(data instanceof Uint16Array)) {
-        throw new KilnError(
-          'INVALID_ARGUMENT',
-          `input '${info.name}': ${info.dtype} is given as its bits in a Uint16Array`,
-        );
-      }
-      (target as Uint16Array).set(data);
-    } else if (
-      ArrayBuffer.isView(data) &&
-      info.dtype === 'f32' &&
-      !(data instanceof Float32Array || data instanceof Float64Array)
-    ) {
-      throw new KilnError(
-        'INVALID_ARGUMENT',
-        `input '${info.name}': a ${data.constructor.name} is given, the dtype is f32: convert it yourself, so that no scaling is guessed`,
-      );
-    } else {
-      (target as Float32Array).set(data as ArrayLike<number>);
+  /** All steps: at once, or with a signal one by one, so that an abort is heeded. */
+  async #run_steps(signal: AbortSignal | undefined): Promise<void> {
+    if (!signal) {
+      const native = this.#alive();
+      return native.check(native.exports.kiln_run(this.#handle, 0, -1));
     }
-    (target as Float32Array).fill(0 as never, data.length);
-  }
-
-  #to_bigint(info: TensorInfo, value: number | bigint): bigint {
-    if (typeof value === 'number' && !Number.isInteger(value)) {
-      throw new KilnError(
-        'INVALID_ARGUMENT',
-        `input '${info.name}': ${value} is no integer, the dtype is ${info.dtype}`,
-      );
-    }
-    return BigInt(value);
-  }
-
-  async #run_stepwise(signal: AbortSignal): Promise<void> {
     const num_steps = this.#count('steps');
     let last_yield = performance.now();
     for (let step = 0; step < num_steps; ++step) {
@@ -291,42 +276,42 @@ export class Model {
     }
   }
 
-  #read_outputs(
-    profile: number,
-    batch: number,
-    full_batch: number,
-    wanted: NonNullable<RunOptions['outputs']>,
-  ): Record<string, Tensor> {
-    const native = this.#alive();
-    for (const name of Object.keys(wanted)) {
-      if (!this.outputs.some((info) => info.name === name)) {
-        throw new KilnError(
-          'INVALID_ARGUMENT',
-          `the model has no output '${name}'; its outputs: ${this.outputs.map((info) => info.name).join(', ')}`,
-        );
+  #output_shape(index: number, profile: number, batch: number, full_batch: number): readonly number[] {
+    return batch_of(this.outputs[index]!.profiles[profile]!, batch, full_batch);
+  }
+
+  /** Refuses pre-allocated outputs of a wrong name, dtype or shape before anything runs. */
+  #check_wanted(wanted: WantedOutputs, profile: number, batch: number, full_batch: number): void {
+    for (const [name, target] of Object.entries(wanted)) {
+      const index = this.outputs.findIndex((info) => info.name === name);
+      if (index < 0) {
+        const names = this.outputs.map((info) => info.name).join(', ');
+        throw new KilnError('INVALID_ARGUMENT', `the model has no output '${name}'; its outputs: ${names}`);
+      }
+      const { dtype } = this.outputs[index]!;
+      const shape = this.#output_shape(index, profile, batch, full_batch);
+      const given = target instanceof Tensor ? `${target.dtype} [${target.shape.join(', ')}]` : describe_array(target);
+      const fits =
+        target instanceof Tensor
+          ? target.dtype === dtype && target.shape.join() === shape.join()
+          : target instanceof array_type(dtype) && target.length === num_elements(shape);
+      if (!fits) {
+        throw new KilnError('SHAPE', `output '${name}': ${given} given, ${dtype} [${shape.join(', ')}] needed`);
       }
     }
+  }
+
+  #read_outputs(profile: number, batch: number, full_batch: number, wanted: WantedOutputs): Record<string, Tensor> {
+    const native = this.#alive();
     const entries = this.outputs.map((info, index): [string, Tensor] => {
-      const shape = batch_of(info.profiles[profile]!, batch, full_batch);
-      const length = num_elements(shape);
-      const type = array_type(info.dtype);
-      const source = new type(
-        native.exports.memory.buffer,
-        native.exports.kiln_io_data(this.#handle, 1, index),
-        length,
-      );
-      const target = wanted[info.name];
+      const shape = this.#output_shape(index, profile, batch, full_batch);
+      const pointer = native.io_data(this.#handle, 1, index);
+      const source = new (array_type(info.dtype))(native.exports.memory.buffer, pointer, num_elements(shape));
+      const target = Object.hasOwn(wanted, info.name) ? wanted[info.name] : undefined;
       if (target === undefined) return [info.name, new Tensor(info.dtype, shape, source.slice() as TypedArray)];
-      const data = target instanceof Tensor ? target.data : target;
-      const result = new Tensor(info.dtype, shape, data); // refuses another length or array type
-      if (target instanceof Tensor && target.shape.join() !== shape.join()) {
-        throw new KilnError(
-          'SHAPE',
-          `output '${info.name}': the tensor given has shape [${target.shape.join(', ')}], the output [${shape.join(', ')}]`,
-        );
-      }
-      (data as Float32Array).set(source as Float32Array);
-      return [info.name, target instanceof Tensor ? target : result];
+      const result = target instanceof Tensor ? target : new Tensor(info.dtype, shape, target);
+      (result.data as Float32Array).set(source as Float32Array);
+      return [info.name, result];
     });
     return Object.fromEntries(entries);
   }

@@ -84,8 +84,14 @@ export class Native {
   /** A NUL-terminated UTF-8 text. */
   text(pointer: number): string {
     if (pointer === 0) return '';
+    const begin = pointer >>> 0; // wasm's i32 is signed in JS
     const memory = new Uint8Array(this.exports.memory.buffer);
-    return decoder.decode(memory.subarray(pointer, memory.indexOf(0, pointer)));
+    return decoder.decode(memory.subarray(begin, memory.indexOf(0, begin)));
+  }
+
+  /** Where the current profile's input (io 0) or output (io 1) lies. */
+  io_data(handle: number, io: 0 | 1, index: number): number {
+    return this.exports.kiln_io_data(handle, io, index) >>> 0;
   }
 
   /** Room in wasm memory; throws OUT_OF_MEMORY, naming what it was for. */

@@ -1,4 +1,4 @@
-// NumPy's .npy files (format versions 1 and 2, C order): reading and writing tensors.
+// NumPy's .npy files (format versions 1 to 3, C order): reading and writing tensors.
 // Format: numpy.lib.format documentation.
 import { KilnError } from './errors.ts';
 import { array_type, num_elements, Tensor, type DType } from './tensor.ts';
@@ -43,12 +43,19 @@ export function read_npy(file: Uint8Array, what: string): Tensor {
   if (file.length < 12 || !magic.every((byte, i) => file[i] === byte)) {
     throw new KilnError('NOT_A_MODEL', `${what}: this is no .npy file`);
   }
+  if (file[6]! < 1 || file[6]! > 3) {
+    throw new KilnError('UNSUPPORTED', `${what}: .npy format version ${file[6]}; supported: 1 to 3`);
+  }
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
   const start = file[6] === 1 ? 10 : 12;
   const header_bytes = file[6] === 1 ? view.getUint16(8, true) : view.getUint32(8, true);
+  if (start + header_bytes > file.length) throw new KilnError('TRUNCATED', `${what}: it ends within its header`);
   const header = new TextDecoder('latin1').decode(file.subarray(start, start + header_bytes));
   const descr = /'descr':\s*'([^']+)'/.exec(header)?.[1];
   const shape_text = /'shape':\s*\(([^)]*)\)/.exec(header)?.[1];
+  if (/'descr':\s*\[/.test(header)) {
+    throw new KilnError('UNSUPPORTED', `${what}: a record array is not supported; save a plain array`);
+  }
   if (descr === undefined || shape_text === undefined)
     throw new KilnError('NOT_A_MODEL', `${what}: the .npy header is damaged`);
   if (/'fortran_order':\s*True/.test(header)) {
@@ -62,16 +69,19 @@ export function read_npy(file: Uint8Array, what: string): Tensor {
       `${what}: dtype '${descr}' is not supported; supported: ${Object.values(kDescrs).join(', ')}`,
     );
   }
-  const shape = shape_text
-    .split(',')
-    .map((dim) => dim.trim())
-    .filter(Boolean)
-    .map(Number);
+  const dims = shape_text.split(',').map((dim) => dim.trim());
+  if (dims.at(-1) === '') dims.pop();
+  if (!dims.every((dim) => /^\d+L?$/.test(dim))) {
+    throw new KilnError('NOT_A_MODEL', `${what}: the shape (${shape_text}) in the .npy header is damaged`);
+  }
+  const shape = dims.map((dim) => Number.parseInt(dim, 10));
   const type = array_type(dtype);
   const length = num_elements(shape);
   const begin = start + header_bytes;
   const missing = begin + length * type.BYTES_PER_ELEMENT - file.length;
   if (missing > 0) throw new KilnError('TRUNCATED', `${what}: ${missing} bytes are missing at its end`);
-  const bytes = file.slice(begin, begin + length * type.BYTES_PER_ELEMENT);
-  return new Tensor(dtype, shape, new type(bytes.buffer as ArrayBuffer, 0, length));
+  // A copy, aligned for the type; not slice(), which for a Node Buffer is a view.
+  const bytes = new Uint8Array(length * type.BYTES_PER_ELEMENT);
+  bytes.set(file.subarray(begin, begin + bytes.length));
+  return new Tensor(dtype, shape, new type(bytes.buffer, 0, length));
 }

@@ -33,6 +33,33 @@ function fitting_batch(shape: readonly number[], given: GivenShape): number | un
   return item > 0 && given > 0 && given < total && given % item === 0 ? given / item : undefined;
 }
 
+// Whether `batch` of `full` may be padded: axis 0 is a batch only if every output has it too, and every input either has
+// the same part of it or no such axis.
+function is_padded_batch(
+  { inputs, outputs }: IoShape,
+  batches: readonly (number | undefined)[],
+  batch: number,
+  full: number,
+): boolean {
+  const is_batched = (shape: readonly number[]): boolean => shape[0] === full;
+  return (
+    outputs.every(is_batched) &&
+    inputs.every((shape, i) => (is_batched(shape) ? batches[i] === batch : batches[i] === (shape[0] ?? 1)))
+  );
+}
+
+// A bare array fits by its length alone: [320, 640] and [640, 320] images have the same.
+function check_unambiguous(name: string, index: number, fitting: readonly IoShape[]): void {
+  const shapes = fitting.map(({ inputs }) => inputs[index]!);
+  const items = new Set(shapes.map((shape) => shape.slice(1).join()));
+  if (items.size < 2) return;
+  const list = shapes.map((shape) => `[${shape.join(', ')}]`).join(' and ');
+  throw new KilnError(
+    'SHAPE',
+    `input '${name}': an array of this length fits ${list}; pass a Tensor, which has a shape`,
+  );
+}
+
 /**
  * The smallest profile that takes inputs of the given shapes.
  * @throws KilnError SHAPE naming the input, what was given and what would fit
@@ -42,23 +69,25 @@ export function profile_for(
   profiles: readonly IoShape[],
   given: readonly GivenShape[],
 ): ProfileChoice {
-  let best: (ProfileChoice & { readonly volume: number }) | undefined;
+  const fits: (ProfileChoice & { readonly volume: number })[] = [];
   profiles.forEach((shapes, profile) => {
     const batches = shapes.inputs.map((shape, index) => fitting_batch(shape, given[index]!));
     if (batches.some((batch) => batch === undefined)) return;
     const fulls = shapes.inputs.map((shape) => shape[0] ?? 1);
     const partial = batches.findIndex((batch, index) => batch !== fulls[index]);
     const batch = partial < 0 ? (batches[0] ?? 1) : batches[partial]!;
-    // Every input with a smaller batch must have the same one, and full inputs only if they are not batched.
-    if (partial >= 0 && batches.some((b, index) => b !== batch && fulls[index] === fulls[partial])) return;
+    if (partial >= 0 && !is_padded_batch(shapes, batches, batch, fulls[partial]!)) return;
     const volume = shapes.inputs.reduce((sum, shape) => sum + num_elements(shape), 0);
-    if (!best || volume < best.volume)
-      best = { profile, batch, full_batch: partial < 0 ? batch : fulls[partial]!, volume };
+    fits.push({ profile, batch, full_batch: partial < 0 ? batch : fulls[partial]!, volume });
   });
-  if (best) return best;
+  if (fits.length > 0) {
+    const fitting = fits.map(({ profile }) => profiles[profile]!);
+    inputs.forEach(({ name }, index) => typeof given[index] === 'number' && check_unambiguous(name, index, fitting));
+    return fits.reduce((best, fit) => (fit.volume < best.volume ? fit : best));
+  }
 
   const misfit = inputs.findIndex((_, index) =>
-    profiles.every((shapes) => fitting_batch(shapes.inputs[index]!, given[index]!) === undefined),
+    profiles.every((shapes) => fitting_batch(shapes.inputs[index]!, given[index]!) !== (shapes.inputs[index]![0] ?? 1)),
   );
   const index = Math.max(0, misfit);
   const what = given[index]!;

@@ -1,8 +1,8 @@
 // Where a model comes from: a URL or path, a Response, a Blob, bytes. All become one Uint8Array, with progress and abort.
-import { KilnError, throw_if_aborted } from './errors.ts';
+import { full_message, KilnError, throw_if_aborted } from './errors.ts';
 import { platform } from './platform.ts';
 
-/** Everything that `load` and `compile` take as a model. A string is a URL, or in Node a path unless it has a scheme. */
+/** Everything that `load` and `compile` take as a model. A string is a URL; in Node it is a path unless it begins with a scheme. */
 export type ModelSource = string | URL | Response | Blob | ArrayBuffer | Uint8Array;
 
 /** Progress of a call that can last. `total` is 0 when the server does not say. */
@@ -19,7 +19,7 @@ export interface LongCallOptions {
   readonly onProgress?: ((progress: Progress) => void) | undefined;
 }
 
-const kSchemes = /^[a-z][a-z0-9+.-]+:/i; // two letters and more: "C:\" is a path
+const kUrl = /^([a-z][a-z0-9+.-]+:\/\/|data:|blob:)/i; // "C:\" and "model:v2.kiln" are paths
 
 /** A short name of the source for messages. */
 export function source_name(source: ModelSource): string {
@@ -30,27 +30,53 @@ export function source_name(source: ModelSource): string {
   return 'the bytes given';
 }
 
+const kFirstBytes = 1 << 20;
+const kMostTrusted = 1 << 28;
+
+// Bytes that the body will have, or 0 if nobody says: content-length counts the bytes before decoding.
+function body_bytes(response: Response): number {
+  if (response.headers.get('content-encoding')) return 0;
+  const length = Number(response.headers.get('content-length') ?? 0);
+  return Number.isSafeInteger(length) && length > 0 ? length : 0;
+}
+
+async function read_chunk(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  what: string,
+  signal: AbortSignal | undefined,
+): Promise<ReadableStreamReadResult<Uint8Array>> {
+  try {
+    const chunk = await reader.read();
+    throw_if_aborted(signal);
+    return chunk;
+  } catch (error) {
+    throw_if_aborted(signal);
+    throw new KilnError('TRUNCATED', `${what}: the download broke off: ${full_message(error)}`, { cause: error });
+  }
+}
+
 async function read_response(
   response: Response,
   what: string,
   options: LongCallOptions,
 ): Promise<Uint8Array<ArrayBuffer>> {
   if (!response.ok) {
+    void response.body?.cancel().catch(() => {}); // gives the connection back
     throw new KilnError('NOT_FOUND', `${what}: the server answered ${response.status} ${response.statusText}`.trim());
   }
-  if (response.bodyUsed) throw new KilnError('INVALID_ARGUMENT', `${what}: its body has been read already`);
-  const is_encoded = !!response.headers.get('content-encoding');
-  const total = is_encoded ? 0 : Number(response.headers.get('content-length') ?? 0);
+  if (response.bodyUsed || response.body?.locked)
+    throw new KilnError('INVALID_ARGUMENT', `${what}: its body has been read already`);
+  const total = body_bytes(response);
   if (!response.body) return new Uint8Array(await response.arrayBuffer());
   const reader = response.body.getReader();
   const cancel = (): void => void reader.cancel().catch(() => {});
   options.signal?.addEventListener('abort', cancel, { once: true });
   try {
-    let bytes = new Uint8Array(total || 1 << 20);
+    // A server may say any size: what it really sends decides how much is allocated.
+    let bytes = new Uint8Array(Math.min(total || kFirstBytes, kMostTrusted));
     let loaded = 0;
     for (;;) {
-      const { done, value } = await reader.read();
-      throw_if_aborted(options.signal);
+      const { done, value } = await read_chunk(reader, what, options.signal);
       if (done) break;
       if (loaded + value.length > bytes.length) {
         const larger = new Uint8Array(Math.max(bytes.length * 2, loaded + value.length));
@@ -59,15 +85,16 @@ async function read_response(
       }
       bytes.set(value, loaded);
       loaded += value.length;
-      options.onProgress?.({ stage: 'download', loaded, total });
+      options.onProgress?.({ stage: 'download', loaded, total: loaded <= total ? total : 0 });
     }
-    if (total > 0 && loaded < total) {
+    const is_sure = response.type !== 'cors'; // another origin's content-encoding is hidden from scripts
+    if (is_sure && loaded < total) {
       throw new KilnError('TRUNCATED', `${what}: the download ended after ${loaded} of ${total} bytes`);
     }
     return bytes.length === loaded ? bytes : bytes.slice(0, loaded);
   } catch (error) {
-    if (error instanceof KilnError) throw error;
-    throw new KilnError('TRUNCATED', `${what}: the download broke off: ${(error as Error).message}`, { cause: error });
+    cancel();
+    throw error;
   } finally {
     options.signal?.removeEventListener('abort', cancel);
   }
@@ -79,7 +106,7 @@ async function fetch_bytes(url: string, options: LongCallOptions): Promise<Uint8
     response = await fetch(url, options.signal ? { signal: options.signal } : {});
   } catch (error) {
     throw_if_aborted(options.signal);
-    throw new KilnError('NOT_FOUND', `'${url}' could not be fetched: ${(error as Error).message}`, { cause: error });
+    throw new KilnError('NOT_FOUND', `'${url}' could not be fetched: ${full_message(error)}`, { cause: error });
   }
   return read_response(response, `'${url}'`, options);
 }
@@ -100,12 +127,17 @@ async function read_path(path: string): Promise<Uint8Array<ArrayBuffer>> {
  */
 export async function read_source(source: ModelSource, options: LongCallOptions): Promise<Uint8Array> {
   throw_if_aborted(options.signal);
-  if (source instanceof Uint8Array) return source;
-  if (source instanceof ArrayBuffer) return new Uint8Array(source);
+  const tag = Object.prototype.toString.call(source); // bytes may come from another realm (a frame, a test runner)
+  if (tag === '[object Uint8Array]') return source as Uint8Array;
+  if (tag === '[object ArrayBuffer]' || tag === '[object SharedArrayBuffer]')
+    return new Uint8Array(source as ArrayBuffer);
   if (typeof Response !== 'undefined' && source instanceof Response)
     return read_response(source, source_name(source), options);
   if (typeof Blob !== 'undefined' && source instanceof Blob) {
-    const bytes = new Uint8Array(await source.arrayBuffer());
+    const buffer = await source.arrayBuffer().catch((error: Error) => {
+      throw new KilnError('NOT_FOUND', `${source_name(source)} cannot be read: ${error.message}`, { cause: error });
+    });
+    const bytes = new Uint8Array(buffer);
     throw_if_aborted(options.signal);
     options.onProgress?.({ stage: 'download', loaded: bytes.length, total: bytes.length });
     return bytes;
@@ -113,13 +145,15 @@ export async function read_source(source: ModelSource, options: LongCallOptions)
   if (source instanceof URL || typeof source === 'string') {
     const text = source instanceof URL ? source.href : source;
     if (text === '') throw new KilnError('INVALID_ARGUMENT', 'the model source is an empty string');
-    const is_file = platform().read_file && (text.startsWith('file:') || !kSchemes.test(text));
-    const bytes = is_file ? await read_path(text) : await fetch_bytes(text, options);
+    const is_file = platform().read_file && (text.startsWith('file:') || !kUrl.test(text));
+    if (!is_file) return fetch_bytes(text, options);
+    const bytes = await read_path(text);
     throw_if_aborted(options.signal);
+    options.onProgress?.({ stage: 'download', loaded: bytes.length, total: bytes.length });
     return bytes;
   }
   throw new KilnError(
     'INVALID_ARGUMENT',
-    `a model source of type ${Object.prototype.toString.call(source)} is not supported; allowed: URL or path string, URL, Response, Blob, ArrayBuffer, Uint8Array`,
+    `a model source of type ${tag} is not supported; allowed: URL or path string, URL, Response, Blob, ArrayBuffer, Uint8Array`,
   );
 }

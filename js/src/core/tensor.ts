@@ -87,6 +87,10 @@ export class Tensor {
    * @param data elements, row-major; its length must be the product of the dims
    */
   constructor(dtype: DType, shape: readonly number[], data: TypedArray) {
+    const bad = shape.find((dim) => !Number.isInteger(dim) || dim < 0);
+    if (bad !== undefined) {
+      throw new KilnError('SHAPE', `a tensor of shape [${shape.join(', ')}]: dims must be whole and not negative`);
+    }
     const expected = num_elements(shape);
     if (data.length !== expected) {
       throw new KilnError(

@@ -1,11 +1,10 @@
 // Classifier: an image in, the likeliest classes out.
 import { KilnError } from '../core/errors.ts';
 import { load, type LoadOptions, type Model } from '../core/model.ts';
-import type { Native } from '../core/native.ts';
 import type { ModelSource } from '../core/source.ts';
 import { image_pixels, type ImageSource } from './image.ts';
 import { recipe_of, type PreprocessRecipe } from './recipe.ts';
-import { check_one_input, VisionStage, type StageTimes } from './stage.ts';
+import { image_io, Scratch, VisionStage, type StageTimes } from './stage.ts';
 
 /** One class and how likely it is. */
 export interface ClassScore {
@@ -55,13 +54,11 @@ export class Classifier {
 
   readonly #stage: VisionStage;
   readonly #softmax: boolean | 'auto';
-  #buffer = 0;
-  #owner: Native | undefined;
+  readonly #buffer = new Scratch();
 
   /** @param model a loaded bundle whose first output holds one score a class */
   constructor(model: Model, options: ClassifierOptions = {}) {
-    check_one_input(model);
-    const output = model.outputs[0];
+    const [output] = image_io(model).outputs;
     const size = output?.shape.reduce((n, dim) => n * dim, 1) ?? 0;
     const flat = output && output.shape.filter((dim) => dim !== 1).length <= 1;
     if (!output || !flat || output.dtype !== 'f32' || size < 1) {
@@ -98,19 +95,16 @@ export class Classifier {
     if (!Number.isInteger(top) || top < 1)
       throw new KilnError('INVALID_ARGUMENT', `top=${top}; allowed: whole numbers from 1`);
     const k = Math.min(top, this.num_classes);
-    const { value, times } = await this.#stage.run(image_pixels(image), options.signal, (native, handle) => {
-      if (this.#owner !== native) {
-        this.#buffer = native.alloc(this.num_classes * 8, 'class scores');
-        this.#owner = native;
-      }
-      const scores = native.exports.kiln_io_data(handle, 1, 0);
+    const { value, times } = await this.#stage.run(image_pixels(image), options.signal, ({ native, handle }) => {
+      const indices = this.#buffer.reserve(native, this.num_classes * 8, 'class scores');
+      const scores = native.io_data(handle, 1, 0);
       const apply =
         this.#softmax === 'auto'
           ? !are_probabilities(new Float32Array(native.exports.memory.buffer, scores, this.num_classes))
           : this.#softmax;
-      const values = this.#buffer + 4 * this.num_classes;
-      native.check(native.exports.kiln_top_k(scores, this.num_classes, k, apply ? 1 : 0, this.#buffer, values));
-      const view = native.view(this.#buffer, this.num_classes * 8);
+      const values = indices + 4 * this.num_classes;
+      native.check(native.exports.kiln_top_k(scores, this.num_classes, k, apply ? 1 : 0, indices, values));
+      const view = native.view(indices, this.num_classes * 8);
       return Array.from({ length: k }, (_, i): ClassScore => {
         const index = view.getInt32(4 * i, true);
         return {

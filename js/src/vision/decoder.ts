@@ -36,20 +36,39 @@ export function choose_decoder(
   option: DecoderName | undefined,
 ): { readonly decoder: DecoderName; readonly output: number } {
   const named = option ?? (task.startsWith('detect:') ? task.slice('detect:'.length) : undefined);
-  const found = outputs.findIndex((info) => decoder_of_shape(info.shape, height, width) !== undefined);
+  const speaks_for = outputs.map(({ dtype, shape }) =>
+    dtype === 'f32' ? decoder_of_shape(shape, height, width) : undefined,
+  );
+  const found = speaks_for.findIndex((decoder) => decoder !== undefined);
   if (named !== undefined) {
     if (!kDecoders.includes(named as DecoderName)) {
       throw new KilnError('INVALID_ARGUMENT', `decoder '${named}' is unknown; allowed: ${kDecoders.join(', ')}`);
     }
-    const fits = outputs.findIndex((info) => decoder_of_shape(info.shape, height, width) === named);
-    return { decoder: named as DecoderName, output: Math.max(0, fits >= 0 ? fits : found) };
+    const fits = speaks_for.indexOf(named as DecoderName);
+    const output = Math.max(0, fits >= 0 ? fits : found);
+    const { name, dtype } = outputs[output]!;
+    if (dtype !== 'f32') throw new KilnError('UNSUPPORTED', `output '${name}' is ${dtype}, the decoder reads f32`);
+    return { decoder: named as DecoderName, output };
   }
   if (found < 0) {
-    const shapes = outputs.map((info) => `'${info.name}' [${info.shape.join(', ')}]`).join(', ');
+    const shapes = outputs.map((info) => `'${info.name}' ${info.dtype} [${info.shape.join(', ')}]`).join(', ');
     throw new KilnError(
       'UNSUPPORTED',
       `none of the outputs ${shapes} looks like a YOLO detector's; compile with --task detect:${kDecoders.join('|')}, or pass \`decoder\``,
     );
   }
-  return { decoder: decoder_of_shape(outputs[found]!.shape, height, width)!, output: found };
+  return { decoder: speaks_for[found]!, output: found };
+}
+
+/**
+ * Refuses a YOLOv8 head with more rows than boxes and classes need: masks or key points, which are no scores.
+ * @throws KilnError UNSUPPORTED
+ */
+export function check_classes(decoder: DecoderName, output: TensorInfo, labels: readonly string[]): void {
+  const classes = output.shape.at(-2)! - 4;
+  if (decoder !== 'yolov8' || labels.length === 0 || classes === labels.length) return;
+  throw new KilnError(
+    'UNSUPPORTED',
+    `output '${output.name}' [${output.shape.join(', ')}] has room for ${classes} classes, but there are ${labels.length} labels; a segmentation or pose head is not supported`,
+  );
 }

@@ -1,12 +1,11 @@
 // Detector: an image in, boxes in the image's own pixels out.
 import { KilnError } from '../core/errors.ts';
 import { load, type LoadOptions, type Model } from '../core/model.ts';
-import type { Native } from '../core/native.ts';
 import type { ModelSource } from '../core/source.ts';
-import { choose_decoder, kDecoders, type DecoderName } from './decoder.ts';
+import { check_classes, choose_decoder, kDecoders, type DecoderName } from './decoder.ts';
 import { image_pixels, type ImageSource } from './image.ts';
 import { image_input, kPlacementBytes, recipe_of, type PreprocessRecipe } from './recipe.ts';
-import { check_one_input, VisionStage, type StageTimes } from './stage.ts';
+import { image_io, Scratch, VisionStage, type StageResult, type StageTimes } from './stage.ts';
 
 /** One object found. */
 export interface Detection {
@@ -83,23 +82,22 @@ export class Detector {
   readonly #stage: VisionStage;
   readonly #output: number;
   readonly #anchors: readonly (readonly [number, number])[];
-  #buffer = 0;
-  #buffer_size = 0;
-  #owner: Native | undefined;
+  readonly #buffer = new Scratch();
 
   /**
    * @param model a loaded bundle; the detector does not dispose it unless `dispose()` is called
    * @throws KilnError if decoder or preprocessing cannot be told
    */
   constructor(model: Model, options: DetectorOptions = {}) {
-    check_one_input(model);
-    const input = image_input(model.inputs[0]!);
+    const io = image_io(model);
+    const input = image_input(io.input);
     const task = model.metadata['task'] ?? '';
-    const chosen = choose_decoder(model.outputs, input.height, input.width, task, options.decoder);
+    const chosen = choose_decoder(io.outputs, input.height, input.width, task, options.decoder);
     this.model = model;
     this.decoder = chosen.decoder;
     this.#output = chosen.output;
     this.labels = options.labels ?? (model.metadata['labels'] ?? '').split('\n').filter(Boolean);
+    check_classes(this.decoder, io.outputs[this.#output]!, this.labels);
     this.#anchors = options.anchors ?? anchors_of(model.metadata);
     if (this.decoder === 'tiny-yolov2' && (this.#anchors.length < 1 || this.#anchors.length > kMaxAnchors)) {
       throw new KilnError(
@@ -130,17 +128,15 @@ export class Detector {
     const score = check_range('score', options.score ?? 0.25, 0, 1);
     const iou = check_range('iou', options.iou ?? 0.45, 0, 1);
     const most = check_range('maxDetections', options.maxDetections ?? 300, 0, kMostDetections);
+    if (!Number.isInteger(most))
+      throw new KilnError('INVALID_ARGUMENT', `maxDetections=${most}; a whole number is needed`);
     const pixels = image_pixels(image);
-    const { value, times } = await this.#stage.run(pixels, options.signal, (native, handle, placement) => {
-      if (this.#owner !== native || this.#buffer_size < most) {
-        if (this.#owner === native && this.#buffer) native.free(this.#buffer);
-        this.#buffer = native.alloc(kRequestBytes + most * kDetectionBytes, `${most} detections`);
-        this.#buffer_size = most;
-        this.#owner = native;
-      }
-      const boxes = this.#buffer + kRequestBytes;
-      this.#write_request(native, handle, placement, score, iou, most, options);
-      const count = native.exports.kiln_detect(this.#buffer, kRequestBytes, boxes, most);
+    const { value, times } = await this.#stage.run(pixels, options.signal, (result) => {
+      const { native } = result;
+      const request = this.#buffer.reserve(native, kRequestBytes + most * kDetectionBytes, `${most} detections`);
+      const boxes = request + kRequestBytes;
+      this.#write_request(request, result, score, iou, most, options);
+      const count = native.exports.kiln_detect(request, kRequestBytes, boxes, most);
       if (count < 0) throw native.last_error();
       return this.#read(native.view(boxes, count * kDetectionBytes), count);
     });
@@ -158,23 +154,18 @@ export class Detector {
   }
 
   #write_request(
-    native: Native,
-    handle: number,
-    placement: number,
+    request: number,
+    { native, handle, placement }: StageResult,
     score: number,
     iou: number,
     most: number,
     options: DetectOptions,
   ): void {
-    const view = native.view(this.#buffer, kRequestBytes);
-    const info = this.model.outputs[this.#output]!;
-    const input = image_input(this.model.inputs[0]!);
+    const view = native.view(request, kRequestBytes);
+    const info = this.#stage.io.outputs[this.#output]!;
+    const input = image_input(this.#stage.io.input);
     const dims = [...info.shape.slice(0, 4)];
-    const ints = [
-      kDecoders.indexOf(this.decoder),
-      native.exports.kiln_io_data(handle, 1, this.#output),
-      info.shape.length,
-    ];
+    const ints = [kDecoders.indexOf(this.decoder), native.io_data(handle, 1, this.#output), info.shape.length];
     [...ints, ...dims].forEach((value, i) => view.setInt32(4 * i, value, true));
     for (let i = dims.length; i < 4; ++i) view.setInt32(12 + 4 * i, 0, true);
     view.setInt32(28, input.width, true);
@@ -186,7 +177,7 @@ export class Detector {
     view.setInt32(52, options.multiLabel ? 1 : 0, true);
     view.setInt32(56, this.#anchors.length, true);
     this.#anchors.flat().forEach((value, i) => view.setFloat32(60 + 4 * i, value, true));
-    native.bytes(this.#buffer + 188, kPlacementBytes).set(native.bytes(placement, kPlacementBytes));
+    native.bytes(request + 188, kPlacementBytes).set(native.bytes(placement, kPlacementBytes));
   }
 
   #read(view: DataView, count: number): Detection[] {

@@ -4,7 +4,7 @@ import type { ModelSource } from '../core/source.ts';
 import { array_type, num_elements, Tensor, type TypedArray } from '../core/tensor.ts';
 import { image_pixels, type ImageSource } from './image.ts';
 import { recipe_of, type PreprocessRecipe } from './recipe.ts';
-import { check_one_input, VisionStage, type StageTimes } from './stage.ts';
+import { VisionStage, type StageTimes } from './stage.ts';
 
 /** Where the image's pixels went: model pixel = image pixel * scale + offset. */
 export interface Placement {
@@ -33,7 +33,6 @@ export class ImageModel {
   readonly #stage: VisionStage;
 
   constructor(model: Model, options: { readonly preprocess?: PreprocessRecipe | undefined } = {}) {
-    check_one_input(model);
     this.model = model;
     this.#stage = new VisionStage(model, recipe_of(model.metadata, options.preprocess));
   }
@@ -60,17 +59,17 @@ export class ImageModel {
     const { value, times } = await this.#stage.run(
       image_pixels(image),
       options.signal,
-      (native, handle, address): ImageRun => {
-        const view = native.view(address, 16);
+      ({ native, handle, placement }): ImageRun => {
+        const view = native.view(placement, 16);
         const [scaleX, scaleY, offsetX, offsetY] = [0, 4, 8, 12].map((at) => view.getFloat32(at, true)) as [
           number,
           number,
           number,
           number,
         ];
-        const outputs = this.model.outputs.map((info, index): [string, Tensor] => {
+        const outputs = this.#stage.io.outputs.map((info, index): [string, Tensor] => {
           const type = array_type(info.dtype);
-          const data = native.exports.kiln_io_data(handle, 1, index);
+          const data = native.io_data(handle, 1, index);
           const copy = new type(native.exports.memory.buffer, data, num_elements(info.shape)).slice() as TypedArray;
           return [info.name, new Tensor(info.dtype, info.shape, copy)];
         });

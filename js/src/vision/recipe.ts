@@ -7,6 +7,8 @@ export interface PreprocessRecipe {
   readonly resize: 'letterbox' | 'stretch' | 'resize-crop';
   /** [height, width]; default: the model's input. */
   readonly size?: readonly [number, number];
+  /** The same, as recipes with resize-crop call it. */
+  readonly crop?: readonly [number, number];
   /** resize-crop: length of the shorter side before the centre crop. */
   readonly resize_shorter?: number;
   /** letterbox: where the image lies. */
@@ -16,8 +18,9 @@ export interface PreprocessRecipe {
   readonly pad_value?: number;
   readonly color?: 'RGB' | 'BGR';
   readonly scale?: number;
-  readonly mean?: readonly number[];
-  readonly std?: readonly number[];
+  /** One number, or one a channel. */
+  readonly mean?: readonly number[] | number;
+  readonly std?: readonly number[] | number;
   /** Triangle filter when shrinking (Pillow) instead of two taps (OpenCV). */
   readonly antialias?: boolean;
   /** Round resized pixels to whole numbers, as 8-bit image libraries do. */
@@ -55,34 +58,63 @@ export function image_input(info: TensorInfo): {
   return { height: nhwc ? a! : b!, width: nhwc ? b! : c!, channels, nhwc };
 }
 
-function three(values: readonly number[] | undefined, fallback: number, key: string): readonly number[] {
-  const list = values ?? [fallback];
-  if (
-    !Array.isArray(list) ||
-    (list.length !== 1 && list.length !== 3) ||
-    !list.every((v) => typeof v === 'number' && Number.isFinite(v))
-  ) {
-    throw new KilnError(
-      'INVALID_ARGUMENT',
-      `preprocessing recipe: ${key} must be one or three numbers, got ${JSON.stringify(values)}`,
-    );
-  }
+function three(values: readonly number[] | number | undefined, fallback: number): readonly number[] {
+  const list = values === undefined ? [fallback] : typeof values === 'number' ? [values] : values;
   return list.length === 1 ? [list[0]!, list[0]!, list[0]!] : list;
 }
 
+type Check = (value: unknown) => boolean;
+
+const is_number =
+  (low: number, high: number): Check =>
+  (v) =>
+    typeof v === 'number' && v >= low && v <= high;
+const is_size: Check = (v) => Number.isInteger(v) && (v as number) >= 1 && (v as number) <= 32768;
+const is_pair: Check = (v) => Array.isArray(v) && v.length === 2 && v.every(is_size);
+const is_one_or_three = (check: Check): Check => {
+  return (v) => check(v) || (Array.isArray(v) && (v.length === 1 || v.length === 3) && v.every(check));
+};
+const is_mean = is_number(-1e6, 1e6);
+const is_std: Check = (v) => is_mean(v) && v !== 0;
+const is_one_of =
+  (...words: unknown[]): Check =>
+  (v) =>
+    words.includes(v);
+
+// What each key may hold, as in src/compile/preprocess_presets.cc.
+const kKeys: Readonly<Record<keyof PreprocessRecipe, readonly [Check, string]>> = {
+  resize: [is_one_of(...kResizeModes), kResizeModes.join(', ')],
+  size: [is_pair, '[height, width], each 1 to 32768'],
+  crop: [is_pair, '[height, width], each 1 to 32768'],
+  resize_shorter: [is_size, 'a whole number, 1 to 32768'],
+  position: [is_one_of('center', 'top-left'), 'center, top-left'],
+  rounding: [is_one_of('nearest', 'floor'), 'nearest, floor'],
+  pad_value: [is_number(0, 255), 'a number, 0 to 255'],
+  color: [is_one_of('RGB', 'BGR'), 'RGB, BGR'],
+  scale: [is_number(1e-6, 1e6), 'a number above 0'],
+  mean: [is_one_or_three(is_mean), 'one or three numbers'],
+  std: [is_one_or_three(is_std), 'one or three numbers that are not 0'],
+  antialias: [is_one_of(true, false), 'true, false'],
+  round: [is_one_of(true, false), 'true, false'],
+};
+
 /** A recipe from a bundle's metadata (JSON) or an option. Throws INVALID_ARGUMENT naming the key at fault. */
 export function parse_recipe(value: string | PreprocessRecipe): PreprocessRecipe {
+  const refuse = (what: string, cause?: unknown): never => {
+    throw new KilnError('INVALID_ARGUMENT', `preprocessing recipe: ${what}`, cause === undefined ? {} : { cause });
+  };
   let recipe: PreprocessRecipe;
   try {
     recipe = typeof value === 'string' ? (JSON.parse(value) as PreprocessRecipe) : value;
   } catch (error) {
-    throw new KilnError('INVALID_ARGUMENT', `preprocessing recipe: ${(error as Error).message}`, { cause: error });
+    return refuse((error as Error).message, error);
   }
-  if (!kResizeModes.includes(recipe.resize)) {
-    throw new KilnError(
-      'INVALID_ARGUMENT',
-      `preprocessing recipe: resize=${JSON.stringify(recipe.resize)}; allowed: ${kResizeModes.join(', ')}`,
-    );
+  if (typeof recipe !== 'object' || recipe === null || Array.isArray(recipe)) return refuse('not an object');
+  if (recipe.resize === undefined) refuse(`resize is missing; allowed: ${kResizeModes.join(', ')}`);
+  for (const [key, given] of Object.entries(recipe)) {
+    if (!Object.hasOwn(kKeys, key)) refuse(`unknown key '${key}'; allowed: ${Object.keys(kKeys).join(', ')}`);
+    const [check, allowed] = kKeys[key as keyof typeof kKeys];
+    if (given !== undefined && !check(given)) refuse(`${key}=${JSON.stringify(given)}; allowed: ${allowed}`);
   }
   return recipe;
 }
@@ -90,7 +122,7 @@ export function parse_recipe(value: string | PreprocessRecipe): PreprocessRecipe
 /** Fills a VisionRecipe for a model input. `view` covers kRecipeBytes. */
 export function write_recipe(view: DataView, recipe: PreprocessRecipe, info: TensorInfo): void {
   const input = image_input(info);
-  const [height, width] = recipe.size ?? [input.height, input.width];
+  const [height, width] = recipe.size ?? recipe.crop ?? [input.height, input.width];
   if (height !== input.height || width !== input.width) {
     throw new KilnError(
       'SHAPE',
@@ -112,12 +144,7 @@ export function write_recipe(view: DataView, recipe: PreprocessRecipe, info: Ten
     info.dtype === 'u8' ? 1 : 0,
   ];
   ints.forEach((value, i) => view.setInt32(4 * i, value, true));
-  const floats = [
-    recipe.pad_value ?? 114,
-    recipe.scale ?? 255,
-    ...three(recipe.mean, 0, 'mean'),
-    ...three(recipe.std, 1, 'std'),
-  ];
+  const floats = [recipe.pad_value ?? 114, recipe.scale ?? 255, ...three(recipe.mean, 0), ...three(recipe.std, 1)];
   floats.forEach((value, i) => view.setFloat32(48 + 4 * i, value, true));
 }
 

@@ -1,6 +1,6 @@
 // The wasm side of Detector and Classifier: an image into the model's input, then a run, with no copy through JS.
 import { KilnError, throw_if_aborted } from '../core/errors.ts';
-import type { Model } from '../core/model.ts';
+import type { Model, TensorInfo } from '../core/model.ts';
 import type { Native } from '../core/native.ts';
 import type { PixelImage } from './image.ts';
 import { kPlacementBytes, kRecipeBytes, write_recipe, type PreprocessRecipe } from './recipe.ts';
@@ -12,82 +12,113 @@ export interface StageTimes {
   readonly post_ms: number;
 }
 
+/** What `post` of a stage's run reads: the model's memory, and the address of the VisionPlacement. */
+export interface StageResult {
+  readonly native: Native;
+  readonly handle: number;
+  readonly placement: number;
+}
+
+/** An image model's input and outputs, in the first profile that takes a single image; others stay unused. */
+export interface ImageIo {
+  readonly profile: number;
+  readonly input: TensorInfo;
+  readonly outputs: readonly TensorInfo[];
+}
+
+/** Throws UNSUPPORTED unless the model has exactly one input. */
+export function image_io(model: Model): ImageIo {
+  const [first] = model.inputs;
+  if (!first || model.inputs.length !== 1) {
+    throw new KilnError(
+      'UNSUPPORTED',
+      `the model has ${model.inputs.length} inputs, one image is needed; use model.run()`,
+    );
+  }
+  const profile = Math.max(
+    0,
+    first.profiles.findIndex((shape) => shape[0] === 1),
+  );
+  const in_profile = (info: TensorInfo): TensorInfo => ({ ...info, shape: info.profiles[profile]! });
+  return { profile, input: in_profile(first), outputs: model.outputs.map(in_profile) };
+}
+
+/** A piece of wasm memory that grows when needed and is kept between calls; it goes with the model. */
+export class Scratch {
+  #pointer = 0;
+  #bytes = 0;
+
+  /** At least `bytes` bytes; contents are lost when it grows. `what` is named if there is no memory. */
+  reserve(native: Native, bytes: number, what: string): number {
+    if (this.#bytes < bytes) {
+      if (this.#pointer) native.free(this.#pointer);
+      this.#pointer = this.#bytes = 0;
+      this.#pointer = native.alloc(bytes, what);
+      this.#bytes = bytes;
+    }
+    return this.#pointer;
+  }
+}
+
 /** Buffers in wasm memory that one Detector or Classifier keeps between calls. */
 export class VisionStage {
+  readonly io: ImageIo;
   readonly #model: Model;
   readonly #recipe: PreprocessRecipe;
-  #image = 0;
-  #image_bytes = 0;
-  #structs = 0;
-  #owner: Native | undefined;
+  readonly #image = new Scratch();
+  readonly #structs = new Scratch();
 
   constructor(model: Model, recipe: PreprocessRecipe) {
+    this.io = image_io(model);
     this.#model = model;
     this.#recipe = recipe;
-    write_recipe(new DataView(new ArrayBuffer(kRecipeBytes)), recipe, model.inputs[0]!); // refuses a bad recipe early
+    write_recipe(new DataView(new ArrayBuffer(kRecipeBytes)), recipe, this.io.input); // refuses a bad recipe early
   }
 
-  /** Pre-processes `pixels`, runs the model, then calls `post` with the placement's address. */
+  /** Pre-processes `pixels`, runs the model, then calls `post`. An abort is heeded between steps. */
   run<T>(
     pixels: PixelImage,
     signal: AbortSignal | undefined,
-    post: (native: Native, handle: number, placement: number) => T,
+    post: (result: StageResult) => T,
   ): Promise<{ readonly value: T; readonly times: StageTimes }> {
-    return this.#model.exclusive((native, handle) => {
+    return this.#model.exclusive(async ({ native, handle, select_profile, run }) => {
       throw_if_aborted(signal);
       const start = performance.now();
+      select_profile(this.io.profile);
       const placement = this.#preprocess(native, handle, pixels);
       const ready = performance.now();
-      native.check(native.exports.kiln_run(handle, 0, -1));
+      await run(signal);
       const ran = performance.now();
-      const value = post(native, handle, placement);
+      const value = post({ native, handle, placement });
       const times = { pre_ms: ready - start, run_ms: ran - ready, post_ms: performance.now() - ran };
       return { value, times };
     });
   }
 
   #preprocess(native: Native, handle: number, pixels: PixelImage): number {
-    if (this.#owner !== native) {
-      this.#owner = native;
-      this.#structs = native.alloc(kRecipeBytes + kPlacementBytes, 'the preprocessing recipe');
-      this.#image = this.#image_bytes = 0;
-    }
-    if (this.#image_bytes < pixels.data.length) {
-      if (this.#image) native.free(this.#image);
-      this.#image_bytes = 0;
-      this.#image = native.alloc(pixels.data.length, `an image of ${pixels.width} x ${pixels.height} pixels`);
-      this.#image_bytes = pixels.data.length;
-    }
-    native.bytes(this.#image, pixels.data.length).set(pixels.data);
-    const info = this.#model.inputs[0]!;
-    const placement = this.#structs + kRecipeBytes;
-    write_recipe(native.view(this.#structs, kRecipeBytes), this.#recipe, info);
-    const out_bytes = info.shape.reduce((n, dim) => n * dim, info.dtype === 'u8' ? 1 : 4);
+    const size = pixels.data.length;
+    const structs = this.#structs.reserve(native, kRecipeBytes + kPlacementBytes, 'the preprocessing recipe');
+    const image = this.#image.reserve(native, size, `an image of ${pixels.width} x ${pixels.height} pixels`);
+    native.bytes(image, size).set(pixels.data);
+    const placement = structs + kRecipeBytes;
+    const { input } = this.io;
+    write_recipe(native.view(structs, kRecipeBytes), this.#recipe, input);
+    const out_bytes = input.shape.reduce((n, dim) => n * dim, input.dtype === 'u8' ? 1 : 4);
     native.check(
       native.exports.kiln_preprocess(
-        this.#image,
+        image,
         pixels.width,
         pixels.height,
         pixels.channels,
         pixels.width * pixels.channels,
-        this.#structs,
+        structs,
         kRecipeBytes,
-        native.exports.kiln_io_data(handle, 0, 0),
+        native.io_data(handle, 0, 0),
         out_bytes,
         placement,
         kPlacementBytes,
       ),
     );
     return placement;
-  }
-}
-
-/** A model that Detector or Classifier can use: one image input. */
-export function check_one_input(model: Model): void {
-  if (model.inputs.length !== 1) {
-    throw new KilnError(
-      'UNSUPPORTED',
-      `the model has ${model.inputs.length} inputs, one image is needed; use model.run()`,
-    );
   }
 }
