@@ -1,25 +1,49 @@
 // Gives compiler.wasm the files that a command line names, and the external data that a model asks for.
+import { existsSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, normalize } from 'node:path';
 import { run_compiler, type CompilerRun } from '../compiler/compile.ts';
 import { KilnError } from '../core/errors.ts';
 import { read_source } from '../core/source.ts';
 import { read_user_file } from './command.ts';
 
-const kFileOptions = ['--labels', '--preprocess', '--sidecar'];
-const kPresets = ['ultralytics', 'yolox', 'torchvision', 'keras', 'raw'];
+const kFlagsWithoutValue = ['--json', '--check'];
+const kFileOptions = ['--labels', '--preprocess', '--sidecar', '--bind'];
 const kMostRounds = 100;
 
-/** Files that options of a compiler command line name, read from disk. `--preprocess` may be a preset instead. */
-async function option_files(args: readonly string[]): Promise<Record<string, Uint8Array>> {
+/** A compiler command line, as far as the CLI must understand it; the compiler checks it. */
+export interface CompilerArgs {
+  /** The first argument that is neither an option nor an option's value. */
+  readonly model: string | undefined;
+  /** Values of the options in order, given as "--name value" or "--name=value". */
+  readonly options: readonly (readonly [name: string, value: string])[];
+}
+
+/** Reads a compiler command line without its command. */
+export function read_compiler_args(args: readonly string[]): CompilerArgs {
+  let model: string | undefined;
+  const options: [string, string][] = [];
+  for (let i = 0; i < args.length; ++i) {
+    const arg = args[i]!;
+    const equals = arg.startsWith('--') ? arg.indexOf('=') : -1;
+    if (!arg.startsWith('-')) model ??= arg;
+    else if (equals > 0) options.push([arg.slice(0, equals), arg.slice(equals + 1)]);
+    else if (!kFlagsWithoutValue.includes(arg)) options.push([arg, args[++i] ?? '']);
+  }
+  return { model, options };
+}
+
+/** The last value of an option under any of its names, or undefined. */
+export function option_value({ options }: CompilerArgs, ...names: string[]): string | undefined {
+  return options.filter(([name]) => names.includes(name)).at(-1)?.[1];
+}
+
+/** Files that options name; one that is not there is left out: the compiler says so, or knows it as a preset. */
+async function option_files({ options }: CompilerArgs): Promise<Record<string, Uint8Array>> {
   const files: Record<string, Uint8Array> = {};
-  for (let i = 0; i + 1 < args.length; ++i) {
-    const value = args[i + 1]!;
-    if (args[i] === '--bind') {
-      const path = value.slice(value.indexOf('=') + 1);
-      files[path] = await read_user_file(path);
-    } else if (kFileOptions.includes(args[i]!) && !(args[i] === '--preprocess' && kPresets.includes(value))) {
-      files[value] = await read_user_file(value);
-    }
+  for (const [name, value] of options) {
+    if (!kFileOptions.includes(name)) continue;
+    const path = name === '--bind' ? value.slice(value.lastIndexOf('=') + 1) : value;
+    if (existsSync(path)) files[path] = await read_user_file(path);
   }
   return files;
 }
@@ -40,14 +64,19 @@ async function read_external(model: string, name: string): Promise<Uint8Array> {
 
 /**
  * Runs a compiler command on a model file of the user's.
- * @param args command line after "tilekiln", the model's path among it
- * @param model that path
+ * @param command command line after "tilekiln"
+ * @param args what read_compiler_args made of it
+ * @param model the model's path among it
  */
-export async function compile_files(args: readonly string[], model: string): Promise<CompilerRun> {
+export async function compile_files(
+  command: readonly string[],
+  args: CompilerArgs,
+  model: string,
+): Promise<CompilerRun> {
   const files = await option_files(args);
   files[model] = await read_source(model, {});
   for (let round = 0; round < kMostRounds; ++round) {
-    const job = await run_compiler(args, files);
+    const job = await run_compiler(command, files);
     // The importer names the external data files it could not find: fetch them from the model's folder and try again.
     const missing = job.problems
       .filter((problem) => problem.code === 'NOT_FOUND' && problem.attribute === 'external_data')
