@@ -87,17 +87,34 @@ export function profile_for(
   }
 
   const misfit = inputs.findIndex((_, index) =>
-    profiles.every((shapes) => fitting_batch(shapes.inputs[index]!, given[index]!) !== (shapes.inputs[index]![0] ?? 1)),
+    profiles.every((shapes) => fitting_batch(shapes.inputs[index]!, given[index]!) === undefined),
   );
+  const shape_text = (shape: readonly number[]): string => `[${shape.join(', ')}]`;
+  const given_text = (what: GivenShape): string =>
+    typeof what === 'number' ? `${what} elements` : `shape ${shape_text(what)}`;
+  if (misfit < 0 && inputs.length > 1) {
+    const got = inputs.map(({ name }, index) => `'${name}' ${given_text(given[index]!)}`).join(', ');
+    const needed = profiles.map((shapes) => shapes.inputs.map(shape_text).join(' with ')).join(' or ');
+    throw new KilnError('SHAPE', `inputs ${got} do not go together; needed: ${needed}`);
+  }
   const index = Math.max(0, misfit);
   const what = given[index]!;
-  const allowed = profiles.map((shapes) => `[${shapes.inputs[index]!.join(', ')}]`).join(' or ');
-  const got = typeof what === 'number' ? `${what} elements` : `shape [${what.join(', ')}]`;
-  const first = profiles[0]!.inputs[index]!;
-  const swapped =
-    typeof what !== 'number' && what.length === 4 && first.length === 4 && what[3] === first[1] && what[1] === first[2];
-  const hint = swapped ? '; the tensor looks like NHWC: transpose it, or compile with --input-layout NHWC' : '';
-  throw new KilnError('SHAPE', `input '${inputs[index]!.name}': ${got} given, ${allowed} needed${hint}`);
+  const shapes = profiles.map((profile) => profile.inputs[index]!);
+  const hint = layout_hint(what, shapes);
+  throw new KilnError(
+    'SHAPE',
+    `input '${inputs[index]!.name}': ${given_text(what)} given, ${shapes.map(shape_text).join(' or ')} needed${hint}`,
+  );
+}
+
+// The commonest mistake with images: channels last where the model has them first, or the other way.
+function layout_hint(given: GivenShape, shapes: readonly (readonly number[])[]): string {
+  if (typeof given === 'number' || given.length !== 4) return '';
+  const [n, a, b, c] = given;
+  const fits = (shape: readonly number[]): boolean => shapes.some((other) => other.join() === shape.join());
+  if (fits([n!, c!, a!, b!])) return '; the tensor looks like NHWC: transpose it, or compile with --input-layout NHWC';
+  if (fits([n!, b!, c!, a!])) return '; the tensor looks like NCHW, but the model was compiled for NHWC';
+  return '';
 }
 
 /** An output's shape for the batch that was given. */
