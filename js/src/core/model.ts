@@ -326,13 +326,12 @@ export class Model {
  */
 export async function load(source: ModelSource, options: LoadOptions = {}): Promise<Model> {
   const simd = pick_simd(options.simd ?? 'auto');
-  const [bytes, module] = await Promise.all([
-    read_source(source, options),
-    artefact_module(simd === 'relaxed' ? 'kiln-relaxed.wasm' : 'kiln-simd.wasm', options.wasm),
-  ]);
+  const module = artefact_module(simd === 'relaxed' ? 'kiln-relaxed.wasm' : 'kiln-simd.wasm', options.wasm);
+  module.catch(() => {}); // reported below; what is wrong with the model itself comes first
+  const bytes = await read_source(source, options);
   const complaint = describe_non_bundle(bytes);
   if (complaint) throw new KilnError(complaint.code, `${source_name(source)}: ${complaint.message}`);
-  const native = new Native(await instantiate(module));
+  const native = new Native(await instantiate(await module));
   throw_if_aborted(options.signal);
   const pointer = native.alloc(bytes.length, 'the bundle');
   native.bytes(pointer, bytes.length).set(bytes);
