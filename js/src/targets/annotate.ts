@@ -1,7 +1,7 @@
 // Draws boxes, labels and points onto a picture in Node and writes it as PNG (or JPEG, WebP by the file's ending).
 import { KilnError } from '../core/errors.ts';
 import type { PixelImage } from '../vision/image.ts';
-import { import_sharp } from './node_image.ts';
+import { import_sharp } from './sharp.ts';
 
 /** What is drawn: a box with a caption, and points. */
 export interface Mark {

@@ -1,21 +1,7 @@
 // Images in Node: files and encoded bytes to pixels, by sharp (libvips).
 import { KilnError } from '../core/errors.ts';
 import type { PixelImage } from '../vision/image.ts';
-
-type Sharp = typeof import('sharp').default;
-
-/** sharp, or an error that says how to get it. */
-export async function import_sharp(): Promise<Sharp> {
-  try {
-    return (await import('sharp')).default;
-  } catch (error) {
-    throw new KilnError(
-      'UNSUPPORTED',
-      `reading images in Node needs the package sharp (npm install sharp): ${(error as Error).message}`,
-      { cause: error },
-    );
-  }
-}
+import { import_sharp } from './sharp.ts';
 
 /**
  * Decodes an image file (JPEG, PNG, WebP, …) to RGB pixels, turned as its EXIF orientation says.
