@@ -56,6 +56,12 @@ bool Tensor::operator==(const Tensor& other) const {
          (bytes_ == 0 || std::memcmp(data_.get(), other.data_.get(), bytes_) == 0);
 }
 
+int64_t TensorRef::num_elements() const {
+  int64_t n = 1;
+  for (int i = 0; i < rank; ++i) n *= dims[i];
+  return n;
+}
+
 bool TensorRef::is_contiguous() const {
   int64_t stride = 1;
   for (int i = rank - 1; i >= 0; --i) {

@@ -20,11 +20,7 @@ struct TensorRef {
   int32_t strides[kMaxRank] = {};  // in elements; row-major unless the kernel declares strided operands
 
   bool present() const { return dtype != DType::kInvalid; }  // an optional operand may be absent
-  int64_t num_elements() const {
-    int64_t n = 1;
-    for (int i = 0; i < rank; ++i) n *= dims[i];
-    return n;
-  }
+  int64_t num_elements() const;
   bool is_contiguous() const;
   template <typename T>
   T* as() const {

@@ -35,10 +35,10 @@ void run_rows(const BroadcastLoop& loop, int64_t begin, int64_t end, int64_t col
 
 }  // namespace
 
-Status check_layout(const TensorRef& tensor, bool strided) {
+const char* layout_problem(const TensorRef& tensor, bool strided) {
   if (tensor.dtype == DType::kInvalid || static_cast<int>(tensor.dtype) >= kNumDTypes ||
       tensor.rank > kMaxRank) {
-    return {Code::kCorrupt, "operand has no valid dtype or rank"};
+    return "operand has no valid dtype or rank";
   }
   constexpr int64_t kMaxElements = int64_t{1} << 40;
   int64_t extent = 1;
@@ -46,37 +46,37 @@ Status check_layout(const TensorRef& tensor, bool strided) {
   bool empty = false;
   for (int i = tensor.rank - 1; i >= 0; --i) {
     const int64_t dim = tensor.dims[i];
-    if (dim < 0) return {Code::kCorrupt, "operand has a negative dimension"};
+    if (dim < 0) return "operand has a negative dimension";
     empty = empty || dim == 0;
-    if (dim > 0 && elements > kMaxElements / dim) return {Code::kCorrupt, "operand has too many elements"};
+    if (dim > 0 && elements > kMaxElements / dim) return "operand has too many elements";
     elements *= dim > 0 ? dim : 1;
     if (dim == 1 || empty) continue;
     if (tensor.strides[i] < extent || (!strided && tensor.strides[i] != extent)) {
-      return {Code::kCorrupt, strf("stride %d of axis %d is not supported", tensor.strides[i], i)};
+      return "an operand has strides that this kernel does not take";
     }
     extent = tensor.strides[i] * dim;
   }
-  return {};
+  return nullptr;
 }
 
-Status check_broadcast(const TensorRef& in, const TensorRef& out) {
+const char* broadcast_problem(const TensorRef& in, const TensorRef& out) {
   bool ok = in.rank <= out.rank;
   for (int i = 0; ok && i < in.rank; ++i) {
     ok = in.dims[i] == 1 || in.dims[i] == out.dims[out.rank - in.rank + i];
   }
-  if (!ok) return {Code::kCorrupt, "input does not broadcast to the output"};
-  return {};
+  if (!ok) return "input does not broadcast to the output";
+  return nullptr;
 }
 
-Status check_split(int64_t elements, int64_t outer, int64_t axis, int64_t inner) {
+const char* split_problem(int64_t elements, int64_t outer, int64_t axis, int64_t inner) {
   constexpr int64_t kMaxDim = INT32_MAX;
   bool ok = outer >= 0 && axis >= 0 && inner >= 0 && outer <= kMaxDim && axis <= kMaxDim && inner <= kMaxDim;
   if (ok) {
     const int64_t rows = outer * axis;
     ok = rows == 0 || inner == 0 ? elements == 0 : elements % rows == 0 && elements / rows == inner;
   }
-  if (!ok) return {Code::kCorrupt, "sizes do not match the operands"};
-  return {};
+  if (!ok) return "sizes do not match the operands";
+  return nullptr;
 }
 
 BroadcastLoop make_broadcast_loop(const TensorRef* const operands[], int num_operands) {

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "base/status.h"
 #include "base/tensor.h"
 #include "cpu/parallel.h"
 
@@ -30,18 +29,18 @@ struct BroadcastLoop {
   int64_t strides[kMaxLoopOperands][kMaxRank] = {};
 };
 
+// What kernels' checks ask of hostile operands. Each gives null, or what is wrong (a static text).
+//
 // Row-major with gaps at most: dims >= 0 and every stride at least the extent of the axes behind it, so that
 // elements do not overlap and there are no more of them than the tensor's bytes. `strided` = false asks for
 // no gaps.
-Status check_layout(const TensorRef& tensor, bool strided);
-
+const char* layout_problem(const TensorRef& tensor, bool strided);
 // `in` broadcasts to `out` (one way) as NumPy does.
-Status check_broadcast(const TensorRef& in, const TensorRef& out);
-
+const char* broadcast_problem(const TensorRef& in, const TensorRef& out);
 // A dense tensor of `elements` seen as (outer, axis, inner): none negative, their product as many.
-Status check_split(int64_t elements, int64_t outer, int64_t axis, int64_t inner);
+const char* split_problem(int64_t elements, int64_t outer, int64_t axis, int64_t inner);
 
-// Operands that check_layout and check_broadcast (to operands[0]) have accepted.
+// Operands that layout_problem and broadcast_problem (to operands[0]) have accepted.
 BroadcastLoop make_broadcast_loop(const TensorRef* const operands[], int num_operands);
 
 // Calls run(context, block) for blocks that cover the output, each tile of about 16K elements on one thread.

@@ -10,4 +10,14 @@ const Parallel& serial_parallel() {
   return serial;
 }
 
+void run_tiles(const Parallel* parallel, int num_tiles, void (*task)(void* context, int tile, int thread),
+               void* context) {
+  if (num_tiles <= 0) return;
+  if (parallel->num_threads == 1 || num_tiles == 1) {
+    for (int tile = 0; tile < num_tiles; ++tile) task(context, tile, 0);
+  } else {
+    parallel->run(parallel->self, num_tiles, task, context);
+  }
+}
+
 }  // namespace kiln

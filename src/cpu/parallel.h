@@ -18,16 +18,16 @@ struct Parallel {
 // One thread: the tiles in order on the caller.
 const Parallel& serial_parallel();
 
+// task(context, tile, thread) for every tile. Out of line, so that a kernel's loop body is compiled once and
+// not a second time for one thread.
+void run_tiles(const Parallel* parallel, int num_tiles, void (*task)(void* context, int tile, int thread),
+               void* context);
+
 // parallel_for(args.parallel, n, [&](int tile, int thread) { … });
 template <typename F>
 void parallel_for(const Parallel* parallel, int num_tiles, F&& body) {
-  if (num_tiles <= 0) return;
-  if (parallel->num_threads == 1 || num_tiles == 1) {
-    for (int tile = 0; tile < num_tiles; ++tile) body(tile, 0);
-    return;
-  }
-  parallel->run(
-      parallel->self, num_tiles,
+  run_tiles(
+      parallel, num_tiles,
       [](void* context, int tile, int thread) { (*static_cast<F*>(context))(tile, thread); },
       const_cast<void*>(static_cast<const void*>(&body)));
 }

@@ -1,4 +1,5 @@
-// What the checks of kernels have in common: how operands lie in memory, how large they are, how a refusal is said.
+// What the checks of kernels have in common: how operands lie in memory, how large they are, how a refusal is
+// said.
 #pragma once
 
 #include "ops/kernel.h"
@@ -8,6 +9,14 @@ namespace kiln {
 // A bundle's step that the kernel refuses. Not inlined: there are many refusals.
 [[gnu::noinline]] inline Status corrupt(const char* what) { return {Code::kCorrupt, what}; }
 
+// A KernelDef::check out of a function that gives null, or what is wrong: smaller than one that passes Status
+// along.
+template <const char* (*kProblem)(const KernelArgs&)>
+Status check_by(const KernelArgs& args) {
+  const char* what = kProblem(args);
+  return what == nullptr ? Status() : corrupt(what);
+}
+
 // Number of elements; -1 if a dim is negative or the product reaches 2^31. 0 if any dim is 0.
 [[gnu::noinline]] inline int64_t count_elements(const TensorRef& ref) {
   int64_t n = 1;
@@ -15,8 +24,10 @@ namespace kiln {
   bool large = false;
   for (int i = 0; i < ref.rank; ++i) {
     if (ref.dims[i] < 0) return -1;
-    if (ref.dims[i] == 0) empty = true;
-    else if (!large) n *= ref.dims[i];
+    if (ref.dims[i] == 0)
+      empty = true;
+    else if (!large)
+      n *= ref.dims[i];
     large = large || n > INT32_MAX;
   }
   if (empty) return 0;
@@ -31,7 +42,8 @@ inline bool same_dims(const TensorRef& a, const TensorRef& b) {
   return true;
 }
 
-// Elements from the start of one row (last axis) to the next, for dense tensors and channel views; 0 for a single row.
+// Elements from the start of one row (last axis) to the next, for dense tensors and channel views; 0 for a
+// single row.
 inline int32_t row_stride(const TensorRef& ref) {
   for (int i = ref.rank - 2; i >= 0; --i) {
     if (ref.dims[i] > 1) return ref.strides[i];
@@ -66,7 +78,8 @@ inline int32_t row_stride(const TensorRef& ref) {
     if (n < 0) return corrupt("a tensor is too large");
     if (n == 0) continue;
     if (!is_channel_view(ref)) return corrupt("strides that this kernel does not take");
-    if ((is_input ? dense_inputs : dense_outputs) && !ref.is_contiguous()) return corrupt("an operand is not dense");
+    if ((is_input ? dense_inputs : dense_outputs) && !ref.is_contiguous())
+      return corrupt("an operand is not dense");
   }
   return {};
 }

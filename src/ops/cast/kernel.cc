@@ -1,6 +1,6 @@
-#include "ops/kernel.h"
 #include "cpu/broadcast.h"
 #include "ops/cast/cast.h"
+#include "ops/kernel_checks.h"
 
 namespace kiln::ops::cast {
 namespace {
@@ -49,18 +49,17 @@ void cast_any(const KernelArgs& args) {
   });
 }
 
-Status check_cast(const KernelArgs& args) {
-  if (args.params_bytes != 0) return {Code::kCorrupt, "cast_any has no parameters"};
-  KILN_TRY(check_operands(args, 1, 1, 1));
-  KILN_TRY(check_layout(args.in[0], true));
-  KILN_TRY(check_layout(args.out[0], true));
-  return check_broadcast(args.in[0], args.out[0]);
+const char* cast_problem(const KernelArgs& args) {
+  if (args.params_bytes != 0 || args.num_in != 1 || args.num_out != 1) return "cast_any takes one input";
+  if (const char* what = layout_problem(args.in[0], true)) return what;
+  if (const char* what = layout_problem(args.out[0], true)) return what;
+  return broadcast_problem(args.in[0], args.out[0]);
 }
 
 }  // namespace
 
 std::span<const KernelDef> kernels() {
-  static constexpr KernelDef kKernels[] = {{"cast_any", cast_any, check_cast, true, true}};
+  static constexpr KernelDef kKernels[] = {{"cast_any", cast_any, check_by<cast_problem>, true, true}};
   return kKernels;
 }
 

@@ -26,14 +26,15 @@ bool all_f32(const NodeView& node) {
 }
 
 // (outer, channels, inner) of an image; channels 1 if it has only a batch axis.
-template <typename P>
-void split_image(const NodeView& node, P* params) {
+ImageSplit split_image(const NodeView& node) {
+  ImageSplit image;
   const Shape& x = node.input_shape(0);
   const int axis = node.is_nhwc() ? x.rank - 1 : 1;
-  params->is_nhwc = node.is_nhwc();
-  params->outer = static_cast<int32_t>(x[0]);
-  params->channels = static_cast<int32_t>(axis < x.rank ? x[axis] : 1);
-  params->inner = static_cast<int32_t>(node.is_nhwc() ? x.product(1, axis) : x.product(axis + 1, x.rank));
+  image.is_nhwc = node.is_nhwc();
+  image.outer = static_cast<int32_t>(x[0]);
+  image.channels = static_cast<int32_t>(axis < x.rank ? x[axis] : 1);
+  image.inner = static_cast<int32_t>(node.is_nhwc() ? x.product(1, axis) : x.product(axis + 1, x.rank));
+  return image;
 }
 
 int64_t num_channels(const NodeView& node) {
@@ -99,7 +100,7 @@ void infer_batch_norm(const NodeView& node, Inference& out) {
 
 ParamBytes batch_norm_params(const NodeView& node) {
   BatchNormParams params;
-  split_image(node, &params);
+  params.image = split_image(node);
   params.training = is_training(node);
   params.epsilon = node.attr_float("epsilon", 1e-5f);
   params.momentum = node.attr_float("momentum", 0.9f);
@@ -130,7 +131,7 @@ void infer_instance_norm(const NodeView& node, Inference& out) {
 
 ParamBytes instance_norm_params(const NodeView& node) {
   InstanceNormParams params;
-  split_image(node, &params);
+  params.image = split_image(node);
   params.epsilon = node.attr_float("epsilon", 1e-5f);
   return pack_params(params);
 }
@@ -199,7 +200,7 @@ void infer_lrn(const NodeView& node, Inference& out) {
 
 ParamBytes lrn_params(const NodeView& node) {
   LrnParams params;
-  split_image(node, &params);
+  params.image = split_image(node);
   params.size = static_cast<int32_t>(node.attr_int("size", 1));
   params.alpha = node.attr_float("alpha", 1e-4f);
   params.beta = node.attr_float("beta", 0.75f);

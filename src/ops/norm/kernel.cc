@@ -21,21 +21,26 @@ constexpr int64_t kTile = 16 * 1024;
 int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 // y[i] = x[i] * scale + shift
-void scale_shift(const float* x, float* y, int64_t n, float scale, float shift) {
+[[gnu::noinline]] void scale_shift(const float* x, float* y, int64_t n, float scale, float shift) {
   const v128_t a = wasm_f32x4_splat(scale);
   const v128_t b = wasm_f32x4_splat(shift);
   int64_t i = 0;
+#pragma GCC unroll 1
   for (; i + 4 <= n; i += 4) wasm_v128_store(y + i, f32x4_madd(wasm_v128_load(x + i), a, b));
+#pragma GCC unroll 1
   for (; i < n; ++i) y[i] = f32_madd(x[i], scale, shift);
 }
 
 // y[i] = x[i] * scale[i] + shift[i]
-void scale_shift_each(const float* x, float* y, int64_t n, const float* scale, const float* shift) {
+[[gnu::noinline]] void scale_shift_each(const float* x, float* y, int64_t n, const float* scale,
+                                        const float* shift) {
   int64_t i = 0;
+#pragma GCC unroll 1
   for (; i + 4 <= n; i += 4) {
     wasm_v128_store(y + i,
                     f32x4_madd(wasm_v128_load(x + i), wasm_v128_load(scale + i), wasm_v128_load(shift + i)));
   }
+#pragma GCC unroll 1
   for (; i < n; ++i) y[i] = f32_madd(x[i], scale[i], shift[i]);
 }
 
@@ -45,26 +50,26 @@ void batch_norm_f32(const KernelArgs& args) {
   const float* x = args.in[0].as<float>();
   float* y = args.out[0].as<float>();
   float* scale = static_cast<float*>(args.scratch);
-  float* shift = scale + p.channels;
-  for (int32_t c = 0; c < p.channels; ++c) {
+  float* shift = scale + p.image.channels;
+  for (int32_t c = 0; c < p.image.channels; ++c) {
     const double variance = static_cast<double>(args.in[4].as<float>()[c]) + p.epsilon;
     const double factor = args.in[1].as<float>()[c] / std::sqrt(variance);
     scale[c] = static_cast<float>(factor);
     shift[c] = static_cast<float>(args.in[2].as<float>()[c] - args.in[3].as<float>()[c] * factor);
   }
-  const int64_t n = p.is_nhwc ? p.channels : p.inner;
-  const int64_t rows = int64_t{p.outer} * (p.is_nhwc ? p.inner : p.channels);
+  const int64_t n = p.image.is_nhwc ? p.image.channels : p.image.inner;
+  const int64_t rows = int64_t{p.image.outer} * (p.image.is_nhwc ? p.image.inner : p.image.channels);
   const int64_t rows_per_tile = n < kTile ? kTile / (n + 1) + 1 : 1;
-  parallel_for(args.parallel, static_cast<int>((rows + rows_per_tile - 1) / rows_per_tile),
-               [&](int tile, int) {
-                 const int64_t end = smaller((tile + 1) * rows_per_tile, rows);
-                 for (int64_t r = tile * rows_per_tile; r < end; ++r) {
-                   if (p.is_nhwc)
-                     scale_shift_each(x + r * n, y + r * n, n, scale, shift);
-                   else
-                     scale_shift(x + r * n, y + r * n, n, scale[r % p.channels], shift[r % p.channels]);
-                 }
-               });
+  parallel_for(
+      args.parallel, static_cast<int>((rows + rows_per_tile - 1) / rows_per_tile), [&](int tile, int) {
+        const int64_t end = smaller((tile + 1) * rows_per_tile, rows);
+        for (int64_t r = tile * rows_per_tile; r < end; ++r) {
+          if (p.image.is_nhwc)
+            scale_shift_each(x + r * n, y + r * n, n, scale, shift);
+          else
+            scale_shift(x + r * n, y + r * n, n, scale[r % p.image.channels], shift[r % p.image.channels]);
+        }
+      });
 }
 
 float add_lanes(v128_t v) {
@@ -74,7 +79,7 @@ float add_lanes(v128_t v) {
 
 // sum of (x[i] - centre)^power over a row, power 1 or 2; f32 over 1024 elements at a time, those sums in
 // double.
-double sum_row(const float* x, int64_t n, float centre, int power) {
+[[gnu::noinline]] double sum_row(const float* x, int64_t n, float centre, int power) {
   const v128_t middle = wasm_f32x4_splat(centre);
   double total = 0;
   for (int64_t begin = 0; begin < n; begin += 1024) {
@@ -94,7 +99,7 @@ double sum_row(const float* x, int64_t n, float centre, int power) {
   return total;
 }
 
-void measure_row(const float* x, int64_t n, float* mean, float* variance) {
+[[gnu::noinline]] void measure_row(const float* x, int64_t n, float* mean, float* variance) {
   const double count = static_cast<double>(n);
   *mean = static_cast<float>(sum_row(x, n, 0, 1) / count);
   *variance = static_cast<float>(sum_row(x, n, *mean, 2) / count);
@@ -102,8 +107,8 @@ void measure_row(const float* x, int64_t n, float* mean, float* variance) {
 
 // Up to four neighbouring channels of an NHWC image: statistics over rows `stride` apart, then scale and
 // shift.
-void instance_norm_columns(const InstanceNormParams& p, const float* x, float* y, const float* scale,
-                           const float* bias, int width) {
+[[gnu::noinline]] void instance_norm_columns(const InstanceNormParams& p, const float* x, float* y,
+                                             const float* scale, const float* bias, int width) {
   const size_t bytes = static_cast<size_t>(width) * sizeof(float);
   auto load = [&](const float* from) {
     if (width == 4) return wasm_v128_load(from);
@@ -111,15 +116,15 @@ void instance_norm_columns(const InstanceNormParams& p, const float* x, float* y
     std::memcpy(lanes, from, bytes);
     return wasm_v128_load(lanes);
   };
-  const int64_t stride = p.channels;
+  const int64_t stride = p.image.channels;
   const v128_t zero = wasm_f32x4_const_splat(0.0f);
-  const v128_t count = wasm_f32x4_splat(static_cast<float>(p.inner));
+  const v128_t count = wasm_f32x4_splat(static_cast<float>(p.image.inner));
   v128_t moments[2] = {zero, zero};  // mean, variance
   for (int power = 1; power <= 2; ++power) {
     v128_t total = zero;
-    for (int64_t begin = 0; begin < p.inner; begin += 256) {
+    for (int64_t begin = 0; begin < p.image.inner; begin += 256) {
       v128_t sum = zero;
-      for (int64_t i = begin; i < smaller(begin + 256, p.inner); ++i) {
+      for (int64_t i = begin; i < smaller(begin + 256, p.image.inner); ++i) {
         const v128_t d = wasm_f32x4_sub(load(x + i * stride), moments[0]);
         sum = wasm_f32x4_add(sum, power == 2 ? wasm_f32x4_mul(d, d) : d);
       }
@@ -130,7 +135,7 @@ void instance_norm_columns(const InstanceNormParams& p, const float* x, float* y
   const v128_t deviation = wasm_f32x4_sqrt(wasm_f32x4_add(moments[1], wasm_f32x4_splat(p.epsilon)));
   const v128_t factor = wasm_f32x4_div(load(scale), deviation);
   const v128_t summand = load(bias);
-  for (int64_t i = 0; i < p.inner; ++i) {
+  for (int64_t i = 0; i < p.image.inner; ++i) {
     const v128_t d = wasm_f32x4_sub(load(x + i * stride), moments[0]);
     float lanes[4];
     wasm_v128_store(lanes, f32x4_madd(d, factor, summand));
@@ -145,23 +150,23 @@ void instance_norm_f32(const KernelArgs& args) {
   const float* scale = args.in[1].as<float>();
   const float* bias = args.in[2].as<float>();
   float* y = args.out[0].as<float>();
-  if (p.is_nhwc) {
-    const int64_t chunks = (int64_t{p.channels} + 3) / 4;
-    parallel_for(args.parallel, static_cast<int>(p.outer * chunks), [&](int tile, int) {
+  if (p.image.is_nhwc) {
+    const int64_t chunks = (int64_t{p.image.channels} + 3) / 4;
+    parallel_for(args.parallel, static_cast<int>(p.image.outer * chunks), [&](int tile, int) {
       const int64_t c = tile % chunks * 4;
-      const int64_t at = tile / chunks * p.inner * p.channels + c;
+      const int64_t at = tile / chunks * p.image.inner * p.image.channels + c;
       instance_norm_columns(p, x + at, y + at, scale + c, bias + c,
-                            static_cast<int>(smaller(4, p.channels - c)));
+                            static_cast<int>(smaller(4, p.image.channels - c)));
     });
     return;
   }
-  parallel_for(args.parallel, p.outer * p.channels, [&](int tile, int) {
-    const int64_t c = tile % p.channels;
-    const float* row = x + int64_t{tile} * p.inner;
+  parallel_for(args.parallel, p.image.outer * p.image.channels, [&](int tile, int) {
+    const int64_t c = tile % p.image.channels;
+    const float* row = x + int64_t{tile} * p.image.inner;
     float mean, variance;
-    measure_row(row, p.inner, &mean, &variance);
+    measure_row(row, p.image.inner, &mean, &variance);
     const float factor = scale[c] / std::sqrt(variance + p.epsilon);
-    scale_shift(row, y + int64_t{tile} * p.inner, p.inner, factor, bias[c] - mean * factor);
+    scale_shift(row, y + int64_t{tile} * p.image.inner, p.image.inner, factor, bias[c] - mean * factor);
   });
 }
 
@@ -197,7 +202,7 @@ void layer_norm_f32(const KernelArgs& args) {
 }
 
 // x / base^beta; -0.75 by two square roots.
-v128_t lrn_value(const LrnParams& p, v128_t x, v128_t sum) {
+[[gnu::noinline]] v128_t lrn_value(const LrnParams& p, v128_t x, v128_t sum) {
   const v128_t base =
       f32x4_madd(sum, wasm_f32x4_splat(p.alpha / static_cast<float>(p.size)), wasm_f32x4_splat(p.bias));
   if (p.beta == 0.75f) {
@@ -212,11 +217,11 @@ v128_t lrn_value(const LrnParams& p, v128_t x, v128_t sum) {
 void lrn_f32(const KernelArgs& args) {
   const auto& p = args.params_as<LrnParams>();
   if (args.in[0].num_elements() == 0) return;
-  const int64_t channel_stride = p.is_nhwc ? 1 : p.inner;
-  const int64_t stride = p.is_nhwc ? p.channels : 1;
-  parallel_for(args.parallel, p.outer * p.channels, [&](int tile, int) {
-    const int32_t c = tile % p.channels;
-    const int64_t base = int64_t{tile / p.channels} * p.channels * p.inner;
+  const int64_t channel_stride = p.image.is_nhwc ? 1 : p.image.inner;
+  const int64_t stride = p.image.is_nhwc ? p.image.channels : 1;
+  parallel_for(args.parallel, p.image.outer * p.image.channels, [&](int tile, int) {
+    const int32_t c = tile % p.image.channels;
+    const int64_t base = int64_t{tile / p.image.channels} * p.image.channels * p.image.inner;
     const float* x = args.in[0].as<float>() + base;
     float* y = args.out[0].as<float>() + base;
     int32_t begin, end;
@@ -228,8 +233,8 @@ void lrn_f32(const KernelArgs& args) {
       for (int64_t k = 0; k < width; ++k) lanes[k] = from[k * stride];
       return wasm_v128_load(lanes);
     };
-    for (int64_t i = 0; i < p.inner; i += 4) {
-      const int64_t width = smaller(4, p.inner - i);
+    for (int64_t i = 0; i < p.image.inner; i += 4) {
+      const int64_t width = smaller(4, p.image.inner - i);
       v128_t sum = wasm_f32x4_const_splat(0.0f);
       for (int32_t k = begin; k < end; ++k) {
         const v128_t v = load(k, i, width);
@@ -242,133 +247,118 @@ void lrn_f32(const KernelArgs& args) {
   });
 }
 
-// Operand 0 and output 0 alike, all dense floats; `only_f32` as the kernels without _any want it.
-Status check_norm(const KernelArgs& args, bool only_f32) {
-  if (args.num_in < 1 || args.num_out < 1 || !args.in[0].present() || !args.out[0].present()) {
-    return corrupt("normalisation without operands");
+const char* const kOperands = "wrong number of operands, parameters or dtypes";
+
+// All operands dense floats (f32 for the kernels without _any), operand 0 and output 0 of one size.
+[[gnu::noinline]] const char* norm_problem(const KernelArgs& args, size_t params_bytes, int min_in,
+                                           int max_in, int max_out, bool only_f32) {
+  if (args.params_bytes != params_bytes || args.num_in < min_in || args.num_in > max_in || args.num_out < 1 ||
+      args.num_out > max_out || !args.out[0].present()) {
+    return kOperands;
   }
   for (int i = 0; i < args.num_in + args.num_out; ++i) {
     const TensorRef& operand = i < args.num_in ? args.in[i] : args.out[i - args.num_in];
-    if (!operand.present()) continue;
-    KILN_TRY(check_layout(operand, false));
-    if (!is_float(operand.dtype) || (only_f32 && operand.dtype != DType::kF32))
-      return corrupt("dtype is not supported");
+    if (!operand.present() && i >= min_in) continue;
+    if (const char* what = layout_problem(operand, false)) return what;
+    if (!is_float(operand.dtype) || (only_f32 && operand.dtype != DType::kF32)) return kOperands;
   }
-  if (args.in[0].num_elements() != args.out[0].num_elements())
-    return corrupt("input and output differ in size");
-  return {};
+  return args.in[0].num_elements() == args.out[0].num_elements() ? nullptr
+                                                                 : "input and output differ in size";
 }
 
-// Operands [first, last] have `count` elements each.
-Status check_vectors(const KernelArgs& args, int first, int last, int64_t count) {
+// Operands [first, last] that are present have `count` elements each.
+[[gnu::noinline]] const char* vectors_problem(const TensorRef* operands, int first, int last, int64_t count) {
   for (int i = first; i <= last; ++i) {
-    if (!args.in[i].present() || args.in[i].num_elements() != count)
-      return corrupt("a vector has the wrong size");
+    if (operands[i].present() && operands[i].num_elements() != count) return "a vector has the wrong size";
   }
-  return {};
+  return nullptr;
 }
 
 // (outer, channels, inner) as the operand has it; few enough of them to number them.
-template <typename P>
-Status check_image(const KernelArgs& args, const P& p) {
-  KILN_TRY(check_split(args.in[0].num_elements(), p.outer, p.channels, p.inner));
-  if (int64_t{p.outer} * p.channels > INT32_MAX || int64_t{p.outer} * p.inner > INT32_MAX) {
-    return corrupt("image is too large");
-  }
-  return {};
+[[gnu::noinline]] const char* image_problem(const KernelArgs& args, const ImageSplit& image) {
+  if (const char* what = split_problem(args.in[0].num_elements(), image.outer, image.channels, image.inner))
+    return what;
+  const bool few =
+      int64_t{image.outer} * image.channels <= INT32_MAX && int64_t{image.outer} * image.inner <= INT32_MAX;
+  return few ? nullptr : "image is too large";
 }
 
-Status check_batch_norm(const KernelArgs& args, bool only_f32) {
-  KILN_TRY(check_params<BatchNormParams>(args));
-  KILN_TRY(check_norm(args, only_f32));
+const char* batch_norm_any_problem(const KernelArgs& args) {
+  if (const char* what = norm_problem(args, sizeof(BatchNormParams), 5, 5, 3, false)) return what;
   const auto& p = args.params_as<BatchNormParams>();
-  if (args.num_in != 5 || args.num_out > 3) return corrupt("batch_norm takes five inputs");
-  KILN_TRY(check_image(args, p));
-  KILN_TRY(check_vectors(args, 1, 4, p.channels));
-  for (int i = 1; i < args.num_out; ++i) {
-    if (args.out[i].present() && args.out[i].num_elements() != p.channels)
-      return corrupt("an output has the wrong size");
-  }
-  return {};
+  if (const char* what = image_problem(args, p.image)) return what;
+  if (const char* what = vectors_problem(args.in, 1, 4, p.image.channels)) return what;
+  return vectors_problem(args.out, 1, args.num_out - 1, p.image.channels);
 }
 
-Status check_batch_norm_f32(const KernelArgs& args) {
-  KILN_TRY(check_batch_norm(args, true));
+const char* batch_norm_f32_problem(const KernelArgs& args) {
+  if (const char* what = norm_problem(args, sizeof(BatchNormParams), 5, 5, 1, true)) return what;
   const auto& p = args.params_as<BatchNormParams>();
-  if (args.num_out != 1 || p.training != 0) return corrupt("batch_norm_f32 has one output");
-  if (args.scratch_bytes < static_cast<size_t>(p.channels) * 2 * sizeof(float))
-    return corrupt("scratch is too small");
-  return {};
+  if (p.training != 0) return "batch_norm_f32 does not train";
+  if (p.image.channels < 0 ||
+      args.scratch_bytes < static_cast<size_t>(p.image.channels) * 2 * sizeof(float)) {
+    return "scratch is too small";
+  }
+  return batch_norm_any_problem(args);
 }
 
-Status check_batch_norm_any(const KernelArgs& args) { return check_batch_norm(args, false); }
-
-Status check_instance_norm(const KernelArgs& args, bool only_f32) {
-  KILN_TRY(check_params<InstanceNormParams>(args));
-  KILN_TRY(check_norm(args, only_f32));
+const char* instance_norm_any_problem(const KernelArgs& args) {
+  if (const char* what = norm_problem(args, sizeof(InstanceNormParams), 3, 3, 1, false)) return what;
   const auto& p = args.params_as<InstanceNormParams>();
-  if (args.num_in != 3 || args.num_out != 1) return corrupt("instance_norm takes three inputs");
-  KILN_TRY(check_image(args, p));
-  return check_vectors(args, 1, 2, p.channels);
+  if (const char* what = image_problem(args, p.image)) return what;
+  return vectors_problem(args.in, 1, 2, p.image.channels);
 }
 
-Status check_instance_norm_f32(const KernelArgs& args) { return check_instance_norm(args, true); }
-Status check_instance_norm_any(const KernelArgs& args) { return check_instance_norm(args, false); }
+const char* instance_norm_f32_problem(const KernelArgs& args) {
+  if (const char* what = norm_problem(args, sizeof(InstanceNormParams), 3, 3, 1, true)) return what;
+  return instance_norm_any_problem(args);
+}
 
-Status check_layer_norm(const KernelArgs& args, bool only_f32) {
-  KILN_TRY(check_params<LayerNormParams>(args));
-  KILN_TRY(check_norm(args, only_f32));
+const char* layer_norm_any_problem(const KernelArgs& args) {
+  if (const char* what = norm_problem(args, sizeof(LayerNormParams), 2, 3, 3, false)) return what;
   const auto& p = args.params_as<LayerNormParams>();
-  if (args.num_in < 2 || args.num_in > 3 || args.num_out > 3)
-    return corrupt("layer_norm takes two or three inputs");
-  KILN_TRY(check_split(args.in[0].num_elements(), p.rows, p.n, 1));
-  KILN_TRY(check_vectors(args, 1, 1, p.n));
-  if (args.num_in > 2 && args.in[2].present()) KILN_TRY(check_vectors(args, 2, 2, p.n));
-  for (int i = 1; i < args.num_out; ++i) {
-    if (args.out[i].present() && args.out[i].num_elements() != p.rows)
-      return corrupt("an output has the wrong size");
-  }
-  return {};
+  if (const char* what = split_problem(args.in[0].num_elements(), p.rows, p.n, 1)) return what;
+  if (const char* what = vectors_problem(args.in, 1, args.num_in - 1, p.n)) return what;
+  return vectors_problem(args.out, 1, args.num_out - 1, p.rows);
 }
 
-Status check_layer_norm_f32(const KernelArgs& args) { return check_layer_norm(args, true); }
-Status check_layer_norm_any(const KernelArgs& args) { return check_layer_norm(args, false); }
+const char* layer_norm_f32_problem(const KernelArgs& args) {
+  if (const char* what = norm_problem(args, sizeof(LayerNormParams), 2, 3, 3, true)) return what;
+  return layer_norm_any_problem(args);
+}
 
-Status check_lrn(const KernelArgs& args, bool only_f32) {
-  KILN_TRY(check_params<LrnParams>(args));
-  KILN_TRY(check_norm(args, only_f32));
+const char* lrn_any_problem(const KernelArgs& args) {
+  if (const char* what = norm_problem(args, sizeof(LrnParams), 1, 1, 1, false)) return what;
   const auto& p = args.params_as<LrnParams>();
-  if (args.num_in != 1 || args.num_out != 1) return corrupt("lrn takes one input");
-  if (p.size < 1) return corrupt("lrn over no channels");
-  return check_image(args, p);
+  return p.size < 1 ? "LRN over no channels" : image_problem(args, p.image);
 }
 
-Status check_lrn_f32(const KernelArgs& args) { return check_lrn(args, true); }
-Status check_lrn_any(const KernelArgs& args) { return check_lrn(args, false); }
+const char* lrn_f32_problem(const KernelArgs& args) {
+  if (const char* what = norm_problem(args, sizeof(LrnParams), 1, 1, 1, true)) return what;
+  return lrn_any_problem(args);
+}
 
-Status check_mean_variance_norm(const KernelArgs& args) {
-  KILN_TRY(check_params<MeanVarianceNormParams>(args));
-  KILN_TRY(check_norm(args, false));
+const char* mean_variance_norm_any_problem(const KernelArgs& args) {
+  if (const char* what = norm_problem(args, sizeof(MeanVarianceNormParams), 1, 1, 1, false)) return what;
   const int32_t mask = args.params_as<MeanVarianceNormParams>().axes_mask;
-  if (args.num_in != 1 || args.num_out != 1) return corrupt("mean_variance_norm takes one input");
-  if (mask < 0 || mask >= 1 << args.in[0].rank)
-    return corrupt("normalisation over an axis that does not exist");
-  return {};
+  return mask < 0 || mask >= 1 << args.in[0].rank ? "normalisation over an axis that does not exist"
+                                                  : nullptr;
 }
 
 }  // namespace
 
 std::span<const KernelDef> kernels() {
   static constexpr KernelDef kKernels[] = {
-      {"batch_norm_f32", batch_norm_f32, check_batch_norm_f32, false, false},
-      {"batch_norm_any", batch_norm_any, check_batch_norm_any, false, false},
-      {"instance_norm_f32", instance_norm_f32, check_instance_norm_f32, false, false},
-      {"instance_norm_any", instance_norm_any, check_instance_norm_any, false, false},
-      {"layer_norm_f32", layer_norm_f32, check_layer_norm_f32, false, false},
-      {"layer_norm_any", layer_norm_any, check_layer_norm_any, false, false},
-      {"lrn_f32", lrn_f32, check_lrn_f32, false, false},
-      {"lrn_any", lrn_any, check_lrn_any, false, false},
-      {"mean_variance_norm_any", mean_variance_norm_any, check_mean_variance_norm, false, false},
+      {"batch_norm_f32", batch_norm_f32, check_by<batch_norm_f32_problem>, false, false},
+      {"batch_norm_any", batch_norm_any, check_by<batch_norm_any_problem>, false, false},
+      {"instance_norm_f32", instance_norm_f32, check_by<instance_norm_f32_problem>, false, false},
+      {"instance_norm_any", instance_norm_any, check_by<instance_norm_any_problem>, false, false},
+      {"layer_norm_f32", layer_norm_f32, check_by<layer_norm_f32_problem>, false, false},
+      {"layer_norm_any", layer_norm_any, check_by<layer_norm_any_problem>, false, false},
+      {"lrn_f32", lrn_f32, check_by<lrn_f32_problem>, false, false},
+      {"lrn_any", lrn_any, check_by<lrn_any_problem>, false, false},
+      {"mean_variance_norm_any", mean_variance_norm_any, check_by<mean_variance_norm_any_problem>, false,
+       false},
   };
   return kKernels;
 }

@@ -8,14 +8,18 @@
 
 namespace kiln::ops::norm {
 
-// y = scale[c] * (x - mean[c]) / sqrt(var[c] + epsilon) + bias[c]. Operands: x, scale, bias, mean, var.
-// training: mean and var are those of x over outer and inner; outputs 1 and 2 are the running statistics
-// momentum * input + (1 - momentum) * of x.
-struct BatchNormParams {
+struct ImageSplit {
   int32_t outer = 0;
   int32_t channels = 0;
   int32_t inner = 0;
   int32_t is_nhwc = 0;
+};
+
+// y = scale[c] * (x - mean[c]) / sqrt(var[c] + epsilon) + bias[c]. Operands: x, scale, bias, mean, var.
+// training: mean and var are those of x over outer and inner; outputs 1 and 2 are the running statistics
+// momentum * input + (1 - momentum) * of x.
+struct BatchNormParams {
+  ImageSplit image;
   int32_t training = 0;
   float epsilon = 0;
   float momentum = 0;
@@ -23,10 +27,7 @@ struct BatchNormParams {
 
 // The same per sample and channel, mean and var over inner. Operands: x, scale, bias.
 struct InstanceNormParams {
-  int32_t outer = 0;
-  int32_t channels = 0;
-  int32_t inner = 0;
-  int32_t is_nhwc = 0;
+  ImageSplit image;
   float epsilon = 0;
 };
 
@@ -40,10 +41,7 @@ struct LayerNormParams {
 
 // y = x / (bias + alpha / size * sum of x^2 over the `size` channels around)^beta
 struct LrnParams {
-  int32_t outer = 0;
-  int32_t channels = 0;
-  int32_t inner = 0;
-  int32_t is_nhwc = 0;
+  ImageSplit image;
   int32_t size = 0;
   float alpha = 0;
   float beta = 0;
@@ -60,7 +58,7 @@ inline void lrn_window(const LrnParams& p, int32_t c, int32_t* begin, int32_t* e
   const int64_t first = int64_t{c} - (p.size - 1) / 2;
   const int64_t last = int64_t{c} + p.size / 2;
   *begin = static_cast<int32_t>(first < 0 ? 0 : first);
-  *end = static_cast<int32_t>(last >= p.channels ? p.channels : last + 1);
+  *end = static_cast<int32_t>(last >= p.image.channels ? p.image.channels : last + 1);
 }
 
 }  // namespace kiln::ops::norm

@@ -14,10 +14,9 @@ void store(const TensorRef& tensor, int64_t index, double value) {
   if (tensor.present()) store_f64(tensor.dtype, tensor.data, index, value);
 }
 
-template <typename P>
-int64_t image_index(const P& p, int64_t outer, int64_t channel, int64_t inner) {
-  return p.is_nhwc ? (outer * p.inner + inner) * p.channels + channel
-                   : (outer * p.channels + channel) * p.inner + inner;
+int64_t image_index(const ImageSplit& image, int64_t outer, int64_t channel, int64_t inner) {
+  return image.is_nhwc ? (outer * image.inner + inner) * image.channels + channel
+                       : (outer * image.channels + channel) * image.inner + inner;
 }
 
 struct Statistics {
@@ -44,9 +43,9 @@ Statistics measure(const TensorRef& x, int64_t count, Index index) {
 void batch_norm_any(const KernelArgs& args) {
   const auto& p = args.params_as<BatchNormParams>();
   const TensorRef& x = args.in[0];
-  const int64_t count = int64_t{p.outer} * p.inner;
-  parallel_for(args.parallel, p.channels, [&](int c, int) {
-    auto index = [&](int64_t i) { return image_index(p, i / p.inner, c, i % p.inner); };
+  const int64_t count = int64_t{p.image.outer} * p.image.inner;
+  parallel_for(args.parallel, p.image.channels, [&](int c, int) {
+    auto index = [&](int64_t i) { return image_index(p.image, i / p.image.inner, c, i % p.image.inner); };
     Statistics s{load(args.in[3], c), load(args.in[4], c)};
     if (p.training) {
       const Statistics batch = measure(x, count, index);
@@ -66,12 +65,12 @@ void instance_norm_any(const KernelArgs& args) {
   const auto& p = args.params_as<InstanceNormParams>();
   const TensorRef& x = args.in[0];
   if (x.num_elements() == 0) return;
-  parallel_for(args.parallel, p.outer * p.channels, [&](int tile, int) {
-    const int64_t c = tile % p.channels;
-    auto index = [&](int64_t i) { return image_index(p, tile / p.channels, c, i); };
-    const Statistics s = measure(x, p.inner, index);
+  parallel_for(args.parallel, p.image.outer * p.image.channels, [&](int tile, int) {
+    const int64_t c = tile % p.image.channels;
+    auto index = [&](int64_t i) { return image_index(p.image, tile / p.image.channels, c, i); };
+    const Statistics s = measure(x, p.image.inner, index);
     const double factor = load(args.in[1], c) / std::sqrt(s.variance + p.epsilon);
-    for (int64_t i = 0; i < p.inner; ++i) {
+    for (int64_t i = 0; i < p.image.inner; ++i) {
       store(args.out[0], index(i), (load(x, index(i)) - s.mean) * factor + load(args.in[2], c));
     }
   });
@@ -99,18 +98,18 @@ void lrn_any(const KernelArgs& args) {
   const auto& p = args.params_as<LrnParams>();
   const TensorRef& x = args.in[0];
   if (x.num_elements() == 0) return;
-  parallel_for(args.parallel, p.outer * p.channels, [&](int tile, int) {
-    const int64_t outer = tile / p.channels;
-    const int32_t c = tile % p.channels;
+  parallel_for(args.parallel, p.image.outer * p.image.channels, [&](int tile, int) {
+    const int64_t outer = tile / p.image.channels;
+    const int32_t c = tile % p.image.channels;
     int32_t begin, end;
     lrn_window(p, c, &begin, &end);
-    for (int64_t i = 0; i < p.inner; ++i) {
+    for (int64_t i = 0; i < p.image.inner; ++i) {
       double sum = 0;
       for (int32_t k = begin; k < end; ++k) {
-        const double value = load(x, image_index(p, outer, k, i));
+        const double value = load(x, image_index(p.image, outer, k, i));
         sum += value * value;
       }
-      const int64_t at = image_index(p, outer, c, i);
+      const int64_t at = image_index(p.image, outer, c, i);
       const double base = p.bias + static_cast<double>(p.alpha) / p.size * sum;
       store(args.out[0], at, load(x, at) / std::pow(base, static_cast<double>(p.beta)));
     }

@@ -1,3 +1,6 @@
+// Vector forms see dense runs whose length is a multiple of four, a function a row of the tables below.
+// Everything else (tails, channel gaps, scalars, short repeated rows) is brought into that form outside of
+// them, so that an operator costs a few hundred bytes of code.
 #include <cstring>
 
 #include "cpu/activation_f32.h"
@@ -14,7 +17,14 @@ void variadic_any(const KernelArgs& args);
 
 namespace {
 
-v128_t splat(float value) { return wasm_f32x4_splat(value); }
+constexpr int64_t kBuffer = 256;
+
+v128_t zero() { return wasm_f32x4_const_splat(0.0f); }
+v128_t one() { return wasm_f32x4_const_splat(1.0f); }
+
+v128_t if_negative(v128_t x, v128_t then, v128_t otherwise) {
+  return wasm_v128_bitselect(then, otherwise, wasm_f32x4_lt(x, zero()));
+}
 
 // e^x - 1: exp's polynomial without the 1 where no range reduction is needed.
 v128_t expm1_f32x4(v128_t x) {
@@ -25,269 +35,293 @@ v128_t expm1_f32x4(v128_t x) {
   p = f32x4_madd(p, x, wasm_f32x4_const_splat(1.6666665459e-1f));
   p = f32x4_madd(p, x, wasm_f32x4_const_splat(5.0000001201e-1f));
   const v128_t small = f32x4_madd(wasm_f32x4_mul(p, x), x, x);
-  const v128_t large = wasm_f32x4_sub(exp_f32x4(x), wasm_f32x4_const_splat(1.0f));
+  const v128_t large = wasm_f32x4_sub(exp_f32x4(x), one());
   return wasm_v128_bitselect(small, large, wasm_f32x4_lt(wasm_f32x4_abs(x), wasm_f32x4_const_splat(0.34f)));
 }
 
-// log(1 + e^x) = max(x, 0) + log1p(e^-|x|), log1p(e) = log(u) e / (u - 1) with u = 1 + e rounded (Kahan).
-v128_t softplus_f32x4(v128_t x) {
-  const v128_t one = wasm_f32x4_const_splat(1.0f);
-  const v128_t e = exp_f32x4(wasm_f32x4_neg(wasm_f32x4_abs(x)));
-  const v128_t u = wasm_f32x4_add(one, e);
-  const v128_t log1p = wasm_f32x4_div(wasm_f32x4_mul(log_f32x4(u), e), wasm_f32x4_sub(u, one));
-  return wasm_f32x4_add(wasm_f32x4_pmax(x, wasm_f32x4_const_splat(0.0f)),
-                        wasm_v128_bitselect(e, log1p, wasm_f32x4_eq(u, one)));
+// Formulas: v is x, a and b the parameters; pointwise.h has them in full.
+v128_t identity(v128_t v, v128_t, v128_t) { return v; }
+v128_t relu(v128_t v, v128_t, v128_t) { return wasm_f32x4_pmax(v, zero()); }
+v128_t clip(v128_t v, v128_t a, v128_t b) { return clip_f32x4(v, a, b); }
+v128_t sigmoid(v128_t v, v128_t, v128_t) { return sigmoid_f32x4(v); }
+v128_t silu(v128_t v, v128_t, v128_t) { return silu_f32x4(v); }
+v128_t tanh(v128_t v, v128_t, v128_t) { return tanh_f32x4(v); }
+v128_t leaky_relu(v128_t v, v128_t a, v128_t) { return if_negative(v, wasm_f32x4_mul(v, a), v); }
+v128_t hard_sigmoid(v128_t v, v128_t a, v128_t b) { return clip_f32x4(f32x4_madd(v, a, b), zero(), one()); }
+v128_t hard_swish(v128_t v, v128_t, v128_t) {
+  const v128_t sixth = f32x4_madd(v, wasm_f32x4_const_splat(1.0f / 6), wasm_f32x4_const_splat(0.5f));
+  return wasm_f32x4_mul(v, clip_f32x4(sixth, zero(), one()));
 }
 
-// tanh(log(1 + e^x)) = n / (n + 2) with n = e^x (e^x + 2); above 20 it is 1.
-v128_t mish_f32x4(v128_t x) {
+// Elu (a, b = 1), Selu (a, b).
+v128_t elu(v128_t v, v128_t a, v128_t) { return if_negative(v, wasm_f32x4_mul(a, expm1_f32x4(v)), v); }
+v128_t selu(v128_t v, v128_t a, v128_t b) { return wasm_f32x4_mul(b, elu(v, a, b)); }
+v128_t celu(v128_t v, v128_t a, v128_t) {
+  return if_negative(v, wasm_f32x4_mul(a, expm1_f32x4(wasm_f32x4_div(v, a))), v);
+}
+v128_t thresholded_relu(v128_t v, v128_t a, v128_t) { return wasm_v128_and(v, wasm_f32x4_gt(v, a)); }
+
+// max(x, 0) + log1p(e^-|x|), log1p(e) = log(u) e / (u - 1) with u = 1 + e rounded (Kahan).
+v128_t softplus(v128_t v, v128_t, v128_t) {
+  const v128_t e = exp_f32x4(wasm_f32x4_neg(wasm_f32x4_abs(v)));
+  const v128_t u = wasm_f32x4_add(one(), e);
+  const v128_t log1p = wasm_f32x4_div(wasm_f32x4_mul(log_f32x4(u), e), wasm_f32x4_sub(u, one()));
+  return wasm_f32x4_add(wasm_f32x4_pmax(v, zero()), wasm_v128_bitselect(e, log1p, wasm_f32x4_eq(u, one())));
+}
+v128_t softsign(v128_t v, v128_t, v128_t) {
+  return wasm_f32x4_div(v, wasm_f32x4_add(one(), wasm_f32x4_abs(v)));
+}
+
+v128_t gelu_of(v128_t v, v128_t inner) {
+  return wasm_f32x4_mul(wasm_f32x4_mul(wasm_f32x4_const_splat(0.5f), v), wasm_f32x4_add(one(), inner));
+}
+v128_t gelu(v128_t v, v128_t, v128_t) {
+  return gelu_of(v, erf_f32x4(wasm_f32x4_mul(v, wasm_f32x4_const_splat(0.70710678f))));
+}
+v128_t gelu_tanh(v128_t v, v128_t, v128_t) {
+  const v128_t cube = wasm_f32x4_mul(wasm_f32x4_mul(v, v), v);
+  const v128_t inner = f32x4_madd(cube, wasm_f32x4_const_splat(0.044715f), v);
+  return gelu_of(v, tanh_f32x4(wasm_f32x4_mul(wasm_f32x4_const_splat(0.79788456f), inner)));
+}
+
+// x tanh(log(1 + e^x)) = x n / (n + 2) with n = e^x (e^x + 2); above 20 the factor is 1.
+v128_t mish(v128_t v, v128_t, v128_t) {
   const v128_t two = wasm_f32x4_const_splat(2.0f);
-  const v128_t e = exp_f32x4(wasm_f32x4_pmin(x, wasm_f32x4_const_splat(20.0f)));
+  const v128_t e = exp_f32x4(wasm_f32x4_pmin(v, wasm_f32x4_const_splat(20.0f)));
   const v128_t n = wasm_f32x4_mul(e, wasm_f32x4_add(e, two));
-  return wasm_f32x4_div(wasm_f32x4_mul(x, n), wasm_f32x4_add(n, two));
+  return wasm_f32x4_div(wasm_f32x4_mul(v, n), wasm_f32x4_add(n, two));
+}
+v128_t erf(v128_t v, v128_t, v128_t) { return erf_f32x4(v); }
+v128_t exp(v128_t v, v128_t, v128_t) { return exp_f32x4(v); }
+v128_t log(v128_t v, v128_t, v128_t) { return log_f32x4(v); }
+v128_t sqrt(v128_t v, v128_t, v128_t) { return wasm_f32x4_sqrt(v); }
+v128_t abs(v128_t v, v128_t, v128_t) { return wasm_f32x4_abs(v); }
+v128_t neg(v128_t v, v128_t, v128_t) { return wasm_f32x4_neg(v); }
+v128_t reciprocal(v128_t v, v128_t, v128_t) { return wasm_f32x4_div(one(), v); }
+v128_t floor(v128_t v, v128_t, v128_t) { return wasm_f32x4_floor(v); }
+v128_t ceil(v128_t v, v128_t, v128_t) { return wasm_f32x4_ceil(v); }
+v128_t round(v128_t v, v128_t, v128_t) { return wasm_f32x4_nearest(v); }
+v128_t sign(v128_t v, v128_t, v128_t) {
+  const v128_t up = wasm_v128_and(wasm_f32x4_gt(v, zero()), one());
+  const v128_t down = wasm_v128_and(wasm_f32x4_lt(v, zero()), wasm_f32x4_const_splat(-1.0f));
+  return wasm_v128_bitselect(v, wasm_v128_or(up, down), wasm_f32x4_ne(v, v));
+}
+v128_t cube(v128_t v, v128_t, v128_t) { return wasm_f32x4_mul(wasm_f32x4_mul(v, v), v); }
+
+// y[i] = f(x[i]) for n elements, n a multiple of 4; y may be x.
+using UnaryFn = void (*)(const UnaryParams& p, const float* x, float* y, int64_t n);
+
+template <v128_t (*kFormula)(v128_t, v128_t, v128_t)>
+void unary_run(const UnaryParams& p, const float* x, float* y, int64_t n) {
+  const v128_t a = wasm_f32x4_splat(p.a);
+  const v128_t b = wasm_f32x4_splat(p.b);
+#pragma GCC unroll 1
+  for (int64_t i = 0; i < n; i += 4) wasm_v128_store(y + i, kFormula(wasm_v128_load(x + i), a, b));
 }
 
-v128_t sign_f32x4(v128_t x) {
-  const v128_t zero = wasm_f32x4_const_splat(0.0f);
-  const v128_t up = wasm_v128_and(wasm_f32x4_gt(x, zero), wasm_f32x4_const_splat(1.0f));
-  const v128_t down = wasm_v128_and(wasm_f32x4_lt(x, zero), wasm_f32x4_const_splat(-1.0f));
-  return wasm_v128_bitselect(x, wasm_v128_or(up, down), wasm_f32x4_ne(x, x));
-}
+// In the order of UnaryOp; null where there is no vector form.
+constexpr UnaryFn kUnaryRuns[kNumUnaryOps] = {
+    unary_run<identity>,
+    unary_run<relu>,
+    unary_run<clip>,
+    unary_run<sigmoid>,
+    unary_run<silu>,
+    unary_run<tanh>,
+    unary_run<leaky_relu>,
+    unary_run<hard_sigmoid>,
+    unary_run<hard_swish>,
+    unary_run<elu>,
+    unary_run<selu>,
+    unary_run<celu>,
+    unary_run<thresholded_relu>,
+    unary_run<softplus>,
+    unary_run<softsign>,
+    unary_run<gelu>,
+    unary_run<gelu_tanh>,
+    unary_run<mish>,
+    unary_run<erf>,
+    unary_run<exp>,
+    unary_run<log>,
+    unary_run<sqrt>,
+    unary_run<abs>,
+    unary_run<neg>,
+    unary_run<reciprocal>,
+    unary_run<floor>,
+    unary_run<ceil>,
+    unary_run<round>,
+    unary_run<sign>,
+    nullptr,  // kSin
+    nullptr,
+    nullptr,
+    nullptr,
+    nullptr,
+    nullptr,
+    nullptr,
+    nullptr,
+    nullptr,
+    nullptr,
+    nullptr,  // kAtanh
+    nullptr,  // kNot
+    nullptr,
+    nullptr,
+    unary_run<cube>,
+};
 
-v128_t select_negative(v128_t if_negative, v128_t otherwise, v128_t x) {
-  return wasm_v128_bitselect(if_negative, otherwise, wasm_f32x4_lt(x, wasm_f32x4_const_splat(0.0f)));
-}
+v128_t add(v128_t a, v128_t b) { return wasm_f32x4_add(a, b); }
+v128_t subtract(v128_t a, v128_t b) { return wasm_f32x4_sub(a, b); }
+v128_t multiply(v128_t a, v128_t b) { return wasm_f32x4_mul(a, b); }
+v128_t divide(v128_t a, v128_t b) { return wasm_f32x4_div(a, b); }
+v128_t larger(v128_t a, v128_t b) { return wasm_f32x4_max(a, b); }
+v128_t smaller(v128_t a, v128_t b) { return wasm_f32x4_min(a, b); }
+v128_t prelu(v128_t a, v128_t b) { return if_negative(a, wasm_f32x4_mul(a, b), a); }
 
-// A lane on its own gives the same bits as in a vector: tails and gaps go one by one.
-template <typename F>
-void unary_block(const LoopBlock& block, const float* x, float* y, F f) {
-  const int64_t num_vectors = block.stride[0] == 1 && block.stride[1] == 1 ? block.n / 4 : 0;
-  for (int64_t r = 0; r < block.rows; ++r) {
-    const float* from = x + block.offset[1] + r * block.row_stride[1];
-    float* to = y + block.offset[0] + r * block.row_stride[0];
-    for (int64_t i = 0; i < num_vectors; ++i, from += 4, to += 4)
-      wasm_v128_store(to, f(wasm_v128_load(from)));
-    for (int64_t i = num_vectors * 4; i < block.n; ++i, from += block.stride[1], to += block.stride[0]) {
-      *to = wasm_f32x4_extract_lane(f(splat(*from)), 0);
-    }
+// y[i] = f(x1[i], x2[i]) for n elements, n a multiple of 4. A step is 4, or 0 for an operand that is four
+// copies of one value.
+using BinaryFn = void (*)(const float* x1, int64_t step1, const float* x2, int64_t step2, float* y,
+                          int64_t n);
+
+template <v128_t (*kFormula)(v128_t, v128_t)>
+void binary_run(const float* x1, int64_t step1, const float* x2, int64_t step2, float* y, int64_t n) {
+#pragma GCC unroll 1
+  for (int64_t i = 0; i < n; i += 4, x1 += step1, x2 += step2) {
+    wasm_v128_store(y + i, kFormula(wasm_v128_load(x1), wasm_v128_load(x2)));
   }
 }
 
-void run_unary_block(const UnaryParams& p, const LoopBlock& block, const float* x, float* y) {
-  const v128_t a = splat(p.a);
-  const v128_t b = splat(p.b);
-  const v128_t zero = wasm_f32x4_const_splat(0.0f);
-  const v128_t one = wasm_f32x4_const_splat(1.0f);
-  const v128_t half = wasm_f32x4_const_splat(0.5f);
-  switch (static_cast<UnaryOp>(p.op)) {
-    case UnaryOp::kIdentity:
-      return unary_block(block, x, y, [](v128_t v) { return v; });
-    case UnaryOp::kRelu:
-      return unary_block(block, x, y, [=](v128_t v) { return wasm_f32x4_pmax(v, zero); });
-    case UnaryOp::kClip:
-      return unary_block(block, x, y, [=](v128_t v) { return clip_f32x4(v, a, b); });
-    case UnaryOp::kSigmoid:
-      return unary_block(block, x, y, sigmoid_f32x4);
-    case UnaryOp::kSilu:
-      return unary_block(block, x, y, silu_f32x4);
-    case UnaryOp::kTanh:
-      return unary_block(block, x, y, tanh_f32x4);
-    case UnaryOp::kLeakyRelu:
-      return unary_block(block, x, y, [=](v128_t v) { return select_negative(wasm_f32x4_mul(v, a), v, v); });
-    case UnaryOp::kHardSigmoid:
-      return unary_block(block, x, y, [=](v128_t v) { return clip_f32x4(f32x4_madd(v, a, b), zero, one); });
-    case UnaryOp::kHardSwish:
-      return unary_block(block, x, y, [=](v128_t v) {
-        return wasm_f32x4_mul(v, clip_f32x4(f32x4_madd(v, splat(1.0f / 6), half), zero, one));
-      });
-    case UnaryOp::kElu:
-      return unary_block(block, x, y,
-                         [=](v128_t v) { return select_negative(wasm_f32x4_mul(a, expm1_f32x4(v)), v, v); });
-    case UnaryOp::kSelu:
-      return unary_block(block, x, y, [=](v128_t v) {
-        return wasm_f32x4_mul(b, select_negative(wasm_f32x4_mul(a, expm1_f32x4(v)), v, v));
-      });
-    case UnaryOp::kCelu:
-      return unary_block(block, x, y, [=](v128_t v) {
-        return select_negative(wasm_f32x4_mul(a, expm1_f32x4(wasm_f32x4_div(v, a))), v, v);
-      });
-    case UnaryOp::kThresholdedRelu:
-      return unary_block(block, x, y, [=](v128_t v) { return wasm_v128_and(v, wasm_f32x4_gt(v, a)); });
-    case UnaryOp::kSoftplus:
-      return unary_block(block, x, y, softplus_f32x4);
-    case UnaryOp::kSoftsign:
-      return unary_block(block, x, y,
-                         [=](v128_t v) { return wasm_f32x4_div(v, wasm_f32x4_add(one, wasm_f32x4_abs(v))); });
-    case UnaryOp::kGelu:
-      return unary_block(block, x, y, [=](v128_t v) {
-        const v128_t erf = erf_f32x4(wasm_f32x4_mul(v, splat(0.70710678f)));
-        return wasm_f32x4_mul(wasm_f32x4_mul(half, v), wasm_f32x4_add(one, erf));
-      });
-    case UnaryOp::kGeluTanh:
-      return unary_block(block, x, y, [=](v128_t v) {
-        const v128_t cube = wasm_f32x4_mul(wasm_f32x4_mul(v, v), v);
-        const v128_t tanh =
-            tanh_f32x4(wasm_f32x4_mul(splat(0.79788456f), f32x4_madd(cube, splat(0.044715f), v)));
-        return wasm_f32x4_mul(wasm_f32x4_mul(half, v), wasm_f32x4_add(one, tanh));
-      });
-    case UnaryOp::kMish:
-      return unary_block(block, x, y, mish_f32x4);
-    case UnaryOp::kErf:
-      return unary_block(block, x, y, erf_f32x4);
-    case UnaryOp::kExp:
-      return unary_block(block, x, y, exp_f32x4);
-    case UnaryOp::kLog:
-      return unary_block(block, x, y, log_f32x4);
-    case UnaryOp::kSqrt:
-      return unary_block(block, x, y, [](v128_t v) { return wasm_f32x4_sqrt(v); });
-    case UnaryOp::kAbs:
-      return unary_block(block, x, y, [](v128_t v) { return wasm_f32x4_abs(v); });
-    case UnaryOp::kNeg:
-      return unary_block(block, x, y, [](v128_t v) { return wasm_f32x4_neg(v); });
-    case UnaryOp::kReciprocal:
-      return unary_block(block, x, y, [=](v128_t v) { return wasm_f32x4_div(one, v); });
-    case UnaryOp::kFloor:
-      return unary_block(block, x, y, [](v128_t v) { return wasm_f32x4_floor(v); });
-    case UnaryOp::kCeil:
-      return unary_block(block, x, y, [](v128_t v) { return wasm_f32x4_ceil(v); });
-    case UnaryOp::kRound:
-      return unary_block(block, x, y, [](v128_t v) { return wasm_f32x4_nearest(v); });
-    case UnaryOp::kSign:
-      return unary_block(block, x, y, sign_f32x4);
-    case UnaryOp::kCube:
-      return unary_block(block, x, y, [](v128_t v) { return wasm_f32x4_mul(wasm_f32x4_mul(v, v), v); });
-    default:
-      return;  // refused by the check
-  }
+// In the order of BinaryOp.
+constexpr BinaryFn kBinaryRuns[] = {
+    binary_run<add>,    binary_run<subtract>, binary_run<multiply>, binary_run<divide>,
+    binary_run<larger>, binary_run<smaller>,  binary_run<prelu>,
+};
+
+[[gnu::noinline]] void gather(const float* from, int64_t stride, float* to, int64_t n) {
+#pragma GCC unroll 1
+  for (int64_t i = 0; i < n; ++i, from += stride) to[i] = *from;
 }
+
+[[gnu::noinline]] void scatter(const float* from, float* to, int64_t stride, int64_t n) {
+#pragma GCC unroll 1
+  for (int64_t i = 0; i < n; ++i, to += stride) *to = from[i];
+}
+
+// A row of an operand as runs: in place where it is dense, four copies where it is one value, else through a
+// buffer.
+struct Reader {
+  const float* row;
+  int64_t stride;
+  float buffer[kBuffer];
+
+  void start(const float* first, int64_t element_stride) {
+    row = first;
+    stride = element_stride;
+    if (stride == 0) gather(row, 0, buffer, 4);
+  }
+  int64_t step() const { return stride == 0 ? 0 : 4; }
+  // n <= kBuffer unless `dense`; rounded up to a multiple of 4, which may hold anything.
+  const float* run(int64_t begin, int64_t n, bool dense) {
+    if (stride == 0) return buffer;
+    if (dense) return row + begin;
+    gather(row + begin * stride, stride, buffer, n);
+    return buffer;
+  }
+};
+
+int64_t round_up4(int64_t n) { return (n + 3) & ~int64_t{3}; }
 
 void unary_f32(const KernelArgs& args) {
   const UnaryParams& p = args.params_as<UnaryParams>();
+  const UnaryFn run = kUnaryRuns[p.op];
   const TensorRef* const operands[] = {&args.out[0], &args.in[0]};
   for_each_block(make_broadcast_loop(operands, 2), args.parallel, [&](const LoopBlock& block) {
-    run_unary_block(p, block, args.in[0].as<float>(), args.out[0].as<float>());
+    Reader x = {};
+    float result[kBuffer];
+    const int64_t dense = block.stride[0] == 1 && block.stride[1] == 1 ? block.n & ~int64_t{3} : 0;
+    for (int64_t r = 0; r < block.rows; ++r) {
+      x.start(args.in[0].as<float>() + block.offset[1] + r * block.row_stride[1], block.stride[1]);
+      float* y = args.out[0].as<float>() + block.offset[0] + r * block.row_stride[0];
+      run(p, x.row, y, dense);
+      for (int64_t i = dense; i < block.n; i += kBuffer) {
+        const int64_t n = block.n - i < kBuffer ? block.n - i : kBuffer;
+        run(p, x.run(i, n, false), result, round_up4(n));
+        scatter(result, y + i * block.stride[0], block.stride[0], n);
+      }
+    }
   });
 }
 
-template <typename F>
-void binary_block(const LoopBlock& block, const float* x1, const float* x2, float* y, F f) {
-  const int64_t s1 = block.stride[1];
-  const int64_t s2 = block.stride[2];
-  const bool vectors = block.stride[0] == 1 && (s1 == 0 || s1 == 1) && (s2 == 0 || s2 == 1);
-  const int64_t num_vectors = vectors ? block.n / 4 : 0;
-  for (int64_t r = 0; r < block.rows; ++r) {
-    const float* from1 = x1 + block.offset[1] + r * block.row_stride[1];
-    const float* from2 = x2 + block.offset[2] + r * block.row_stride[2];
-    float* to = y + block.offset[0] + r * block.row_stride[0];
-    if (s1 == 0) {
-      const v128_t first = splat(*from1);
-      for (int64_t i = 0; i < num_vectors; ++i, from2 += s2 * 4, to += 4) {
-        wasm_v128_store(to, f(first, s2 == 0 ? splat(*from2) : wasm_v128_load(from2)));
-      }
-    } else if (s2 == 0) {
-      const v128_t second = splat(*from2);
-      for (int64_t i = 0; i < num_vectors; ++i, from1 += 4, to += 4) {
-        wasm_v128_store(to, f(wasm_v128_load(from1), second));
-      }
-    } else {
-      for (int64_t i = 0; i < num_vectors; ++i, from1 += 4, from2 += 4, to += 4) {
-        wasm_v128_store(to, f(wasm_v128_load(from1), wasm_v128_load(from2)));
-      }
-    }
-    for (int64_t i = num_vectors * 4; i < block.n; ++i, from1 += s1, from2 += s2, to += block.stride[0]) {
-      *to = wasm_f32x4_extract_lane(f(splat(*from1), splat(*from2)), 0);
-    }
-  }
-}
-
-void run_binary_block(BinaryOp op, const LoopBlock& block, const float* x1, const float* x2, float* y) {
-  switch (op) {
-    case BinaryOp::kAdd:
-      return binary_block(block, x1, x2, y, [](v128_t a, v128_t b) { return wasm_f32x4_add(a, b); });
-    case BinaryOp::kSub:
-      return binary_block(block, x1, x2, y, [](v128_t a, v128_t b) { return wasm_f32x4_sub(a, b); });
-    case BinaryOp::kMul:
-      return binary_block(block, x1, x2, y, [](v128_t a, v128_t b) { return wasm_f32x4_mul(a, b); });
-    case BinaryOp::kDiv:
-      return binary_block(block, x1, x2, y, [](v128_t a, v128_t b) { return wasm_f32x4_div(a, b); });
-    case BinaryOp::kMax:
-      return binary_block(block, x1, x2, y, [](v128_t a, v128_t b) { return wasm_f32x4_max(a, b); });
-    case BinaryOp::kMin:
-      return binary_block(block, x1, x2, y, [](v128_t a, v128_t b) { return wasm_f32x4_min(a, b); });
-    case BinaryOp::kPRelu:
-      return binary_block(block, x1, x2, y,
-                          [](v128_t a, v128_t b) { return select_negative(wasm_f32x4_mul(a, b), a, a); });
-    default:
-      return;  // refused by the check
-  }
-}
-
-constexpr int kRepeated = 256;
-
 // Rows of a few elements, dense in the output, that each operand either has dense too or repeats in every row
-// (channels of an NHWC image): repeats them in `buffers`, so that kRepeated / n rows become one. False if the
-// block is not so.
-bool merge_short_rows(LoopBlock& block, const float* x[2], float (*buffers)[kRepeated]) {
-  if (block.n >= 16 || block.rows < kRepeated / block.n || block.stride[0] != 1 ||
+// (channels of an NHWC image): repeats them in a buffer, so that kBuffer / n rows become one. Returns how
+// many rows that covers.
+int64_t merge_short_rows(LoopBlock& block, const float* x[2], float (*buffers)[kBuffer]) {
+  if (block.n >= 16 || block.rows < kBuffer / block.n || block.stride[0] != 1 ||
       block.row_stride[0] != block.n)
-    return false;
+    return 0;
   for (int k = 1; k < 3; ++k) {
     const bool dense = block.stride[k] == 1 && block.row_stride[k] == block.n;
-    if (!dense && block.row_stride[k] != 0) return false;
+    if (!dense && block.row_stride[k] != 0) return 0;
   }
-  const int64_t repeats = kRepeated / block.n;
+  const int64_t repeats = kBuffer / block.n;
+  const int64_t covered = block.rows / repeats * repeats;
   for (int k = 1; k < 3; ++k) {
     if (block.row_stride[k] != 0) {
-      block.row_stride[k] = block.n * repeats;
+      block.row_stride[k] *= repeats;
       continue;
     }
-    float* buffer = buffers[k - 1];
-    for (int64_t i = 0; i < block.n * repeats; ++i) {
-      buffer[i] = x[k - 1][block.offset[k] + i % block.n * block.stride[k]];
+    for (int64_t i = 0; i < repeats; ++i) {
+      gather(x[k - 1] + block.offset[k], block.stride[k], buffers[k - 1] + i * block.n, block.n);
     }
-    x[k - 1] = buffer;
+    x[k - 1] = buffers[k - 1];
     block.offset[k] = 0;
     block.stride[k] = 1;
   }
-  block.row_stride[0] = block.n * repeats;
+  block.row_stride[0] *= repeats;
   block.rows /= repeats;
   block.n *= repeats;
-  return true;
+  return covered;
 }
 
-void run_short_rows(BinaryOp op, const LoopBlock& block, const float* x1, const float* x2, float* y) {
-  float buffers[2][kRepeated];
-  LoopBlock merged = block;
-  const float* x[2] = {x1, x2};
-  if (!merge_short_rows(merged, x, buffers)) return run_binary_block(op, block, x1, x2, y);
-  run_binary_block(op, merged, x[0], x[1], y);
-  const int64_t done = merged.n * merged.rows / block.n;
-  LoopBlock rest = block;
-  rest.rows -= done;
-  for (int k = 0; k < 3; ++k) rest.offset[k] += done * rest.row_stride[k];
-  run_binary_block(op, rest, x1, x2, y);
+void run_binary_rows(BinaryFn run, const Activation& activation, const LoopBlock& block, const float* x1,
+                     const float* x2, float* y) {
+  Reader a = {};
+  Reader b = {};
+  float result[kBuffer];
+  const bool is_dense = block.stride[0] == 1 && block.stride[1] <= 1 && block.stride[2] <= 1;
+  const int64_t dense = is_dense ? block.n & ~int64_t{3} : 0;
+  for (int64_t r = 0; r < block.rows; ++r) {
+    a.start(x1 + block.offset[1] + r * block.row_stride[1], block.stride[1]);
+    b.start(x2 + block.offset[2] + r * block.row_stride[2], block.stride[2]);
+    float* to = y + block.offset[0] + r * block.row_stride[0];
+    run(a.run(0, dense, true), a.step(), b.run(0, dense, true), b.step(), to, dense);
+    activate_f32(activation, to, dense);
+    for (int64_t i = dense; i < block.n; i += kBuffer) {
+      const int64_t n = block.n - i < kBuffer ? block.n - i : kBuffer;
+      run(a.run(i, n, false), a.step(), b.run(i, n, false), b.step(), result, round_up4(n));
+      activate_f32(activation, result, round_up4(n));
+      scatter(result, to + i * block.stride[0], block.stride[0], n);
+    }
+  }
 }
 
 // More than two inputs are taken in turn: out = in[0] op in[1], out = out op in[2], …
 void binary_f32(const KernelArgs& args) {
   const BinaryParams& p = args.params_as<BinaryParams>();
+  const BinaryFn run = kBinaryRuns[p.op];
   const TensorRef& y = args.out[0];
   for (int k = 1; k < args.num_in; ++k) {
     const TensorRef& x1 = k == 1 ? args.in[0] : y;
     const TensorRef& x2 = args.in[k];
-    const bool last = k == args.num_in - 1;
+    const Activation activation = k == args.num_in - 1 ? p.activation : Activation();
     const TensorRef* const operands[] = {&y, &x1, &x2};
     for_each_block(make_broadcast_loop(operands, 3), args.parallel, [&](const LoopBlock& block) {
-      run_short_rows(static_cast<BinaryOp>(p.op), block, x1.as<float>(), x2.as<float>(), y.as<float>());
-      if (!last || p.activation.kind == 0) return;
-      for (int64_t r = 0; r < block.rows; ++r) {
-        float* row = y.as<float>() + block.offset[0] + r * block.row_stride[0];
-        if (block.stride[0] == 1) {
-          activate_f32(p.activation, row, block.n);
-          continue;
-        }
-        for (int64_t i = 0; i < block.n; ++i) activate_f32(p.activation, row + i * block.stride[0], 1);
-      }
+      float buffers[2][kBuffer];
+      LoopBlock merged = block;
+      const float* x[2] = {x1.as<float>(), x2.as<float>()};
+      const int64_t covered = merge_short_rows(merged, x, buffers);
+      if (covered > 0) run_binary_rows(run, activation, merged, x[0], x[1], y.as<float>());
+      LoopBlock rest = block;
+      rest.rows -= covered;
+      for (int i = 0; i < 3; ++i) rest.offset[i] += covered * rest.row_stride[i];
+      run_binary_rows(run, activation, rest, x1.as<float>(), x2.as<float>(), y.as<float>());
     });
   }
 }
@@ -298,89 +332,71 @@ bool all_f32(const KernelArgs& args) {
   return ok;
 }
 
-// One output that every present input broadcasts to, all with gaps at most.
-Status check_pointwise(const KernelArgs& args) {
-  KILN_TRY(check_layout(args.out[0], true));
-  for (int i = 0; i < args.num_in; ++i) {
-    if (!args.in[i].present()) return corrupt("an input is absent");
-    KILN_TRY(check_layout(args.in[i], true));
-    KILN_TRY(check_broadcast(args.in[i], args.out[0]));
+// One output that the first `num_in` inputs broadcast to, all with gaps at most.
+const char* pointwise_problem(const KernelArgs& args, int num_in) {
+  const char* what = layout_problem(args.out[0], true);
+  for (int i = 0; i < num_in && what == nullptr; ++i) {
+    what = layout_problem(args.in[i], true);
+    if (what == nullptr) what = broadcast_problem(args.in[i], args.out[0]);
   }
-  return {};
+  return what;
 }
 
-Status check_unary_f32(const KernelArgs& args) {
-  KILN_TRY(check_params<UnaryParams>(args));
-  KILN_TRY(check_operands(args, 1, 1, 1));
-  const int32_t op = args.params_as<UnaryParams>().op;
-  if (op < 0 || op >= kNumUnaryOps || !has_vector_form(static_cast<UnaryOp>(op)))
-    return corrupt("unknown operator");
-  if (!all_f32(args)) return corrupt("unary_f32 takes f32");
-  return check_pointwise(args);
-}
+const char* const kUnknown = "unknown pointwise operator";
+const char* const kOperands = "wrong number of operands or wrong dtypes";
 
-Status check_unary_any(const KernelArgs& args) {
-  KILN_TRY(check_params<UnaryParams>(args));
+const char* unary_any_problem(const KernelArgs& args) {
+  if (args.params_bytes != sizeof(UnaryParams)) return "parameters have the wrong size";
   const int32_t op = args.params_as<UnaryParams>().op;
-  if (op < 0 || op >= kNumUnaryOps) return corrupt("unknown operator");
-  const bool has_mask = args.num_out == 2;
-  if (args.num_in < 1 || args.num_in > 3 || args.num_out < 1 || args.num_out > 2 || !args.in[0].present() ||
-      !args.out[0].present()) {
-    return corrupt("unary_any takes one to three inputs and one or two outputs");
+  if (op < 0 || op >= kNumUnaryOps) return kUnknown;
+  if (args.num_in < 1 || args.num_in > 3 || args.num_out < 1 || args.num_out > 2) return kOperands;
+  if (args.num_out == 2 && args.out[1].present()) {
+    if (const char* what = layout_problem(args.out[1], true)) return what;
   }
-  if (has_mask && args.out[1].present()) KILN_TRY(check_layout(args.out[1], true));
   for (int i = 1; i < args.num_in; ++i) {
     if (!args.in[i].present()) continue;
-    KILN_TRY(check_layout(args.in[i], true));
-    if (args.in[i].num_elements() != 1) return corrupt("a bound is not a scalar");
+    if (const char* what = layout_problem(args.in[i], true)) return what;
+    if (args.in[i].num_elements() != 1) return "a bound is not a scalar";
   }
-  KernelArgs first = args;
-  first.num_in = 1;
-  return check_pointwise(first);
+  if (const char* what = pointwise_problem(args, 1)) return what;
+  return args.in[0].num_elements() == args.out[0].num_elements() ? nullptr
+                                                                 : "input and output differ in size";
 }
 
-Status check_binary_params(const KernelArgs& args) {
-  KILN_TRY(check_params<BinaryParams>(args));
+const char* unary_f32_problem(const KernelArgs& args) {
+  if (const char* what = unary_any_problem(args)) return what;
+  if (args.num_in != 1 || args.num_out != 1 || !all_f32(args)) return kOperands;
+  return kUnaryRuns[args.params_as<UnaryParams>().op] == nullptr ? kUnknown : nullptr;
+}
+
+const char* variadic_any_problem(const KernelArgs& args) {
+  if (args.params_bytes != sizeof(BinaryParams)) return "parameters have the wrong size";
   const BinaryParams& p = args.params_as<BinaryParams>();
-  if (p.op < 0 || p.op >= kNumBinaryOps || !is_activation(p.activation)) return corrupt("unknown operator");
-  return {};
+  if (p.op < 0 || p.op >= kNumBinaryOps || !is_activation(p.activation)) return kUnknown;
+  if (args.num_in < 1 || args.num_out != 1) return kOperands;
+  return pointwise_problem(args, args.num_in);
 }
 
-Status check_binary_f32(const KernelArgs& args) {
-  KILN_TRY(check_binary_params(args));
-  KILN_TRY(check_operands(args, 2, 1 << 16, 1));
-  if (!has_vector_form(static_cast<BinaryOp>(args.params_as<BinaryParams>().op)))
-    return corrupt("unknown operator");
-  KILN_TRY(check_pointwise(args));
-  if (!all_f32(args)) return corrupt("binary_f32 takes f32");
-  return {};
+const char* binary_any_problem(const KernelArgs& args) {
+  if (args.num_in != 2) return kOperands;
+  return variadic_any_problem(args);
 }
 
-Status check_binary_any(const KernelArgs& args) {
-  KILN_TRY(check_binary_params(args));
-  KILN_TRY(check_operands(args, 2, 2, 1));
-  return check_pointwise(args);
-}
-
-Status check_variadic_any(const KernelArgs& args) {
-  KILN_TRY(check_binary_params(args));
-  KILN_TRY(check_operands(args, 1, 1 << 16, 1));
-  return check_pointwise(args);
+const char* binary_f32_problem(const KernelArgs& args) {
+  if (const char* what = variadic_any_problem(args)) return what;
+  if (args.num_in < 2 || !all_f32(args)) return kOperands;
+  return has_vector_form(static_cast<BinaryOp>(args.params_as<BinaryParams>().op)) ? nullptr : kUnknown;
 }
 
 }  // namespace
 
-bool has_vector_form(UnaryOp op) { return op <= UnaryOp::kSign || op == UnaryOp::kCube; }
-
-bool has_vector_form(BinaryOp op) { return op <= BinaryOp::kPRelu; }
-
 std::span<const KernelDef> kernels() {
   static constexpr KernelDef kKernels[] = {
-      {"unary_f32", unary_f32, check_unary_f32, true, true},
-      {"binary_f32", binary_f32, check_binary_f32, true, true},
-      {"unary_any", unary_any, check_unary_any, true, true},
-      {"binary_any", binary_any, check_binary_any, true, true},
-      {"variadic_any", variadic_any, check_variadic_any, true, true},
+      {"unary_f32", unary_f32, check_by<unary_f32_problem>, true, true},
+      {"binary_f32", binary_f32, check_by<binary_f32_problem>, true, true},
+      {"unary_any", unary_any, check_by<unary_any_problem>, true, true},
+      {"binary_any", binary_any, check_by<binary_any_problem>, true, true},
+      {"variadic_any", variadic_any, check_by<variadic_any_problem>, true, true},
   };
   return kKernels;
 }

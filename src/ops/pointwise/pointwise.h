@@ -107,7 +107,7 @@ int64_t unary_value_i64(UnaryOp op, int64_t x, bool is_unsigned);
 int64_t binary_value_i64(BinaryOp op, int64_t a, int64_t b, bool is_unsigned);
 
 // True if unary_f32 (binary_f32) has a vector form of the operator.
-bool has_vector_form(UnaryOp op);
-bool has_vector_form(BinaryOp op);
+inline bool has_vector_form(UnaryOp op) { return op <= UnaryOp::kSign || op == UnaryOp::kCube; }
+inline bool has_vector_form(BinaryOp op) { return op <= BinaryOp::kPRelu; }
 
 }  // namespace kiln::ops::pointwise

@@ -23,6 +23,7 @@ template <v128_t (*kFunction)(v128_t, v128_t)>
 void accumulate(float* acc, const float* x, int64_t rows, int64_t stride, int64_t n) {
   for (int64_t r = 0; r < rows; ++r, x += stride) {
     int64_t i = 0;
+#pragma GCC unroll 1
     for (; i + 4 <= n; i += 4)
       wasm_v128_store(acc + i, kFunction(wasm_v128_load(acc + i), wasm_v128_load(x + i)));
     for (; i < n; ++i) {
@@ -65,13 +66,13 @@ Steps find_steps(ReduceOp op) {
 constexpr int64_t kColumns = 256;
 constexpr int64_t kRowsBetweenJoins = 64;
 
-void fill(float* values, int64_t n, float value) {
+[[gnu::noinline]] void fill(float* values, int64_t n, float value) {
   for (int64_t i = 0; i < n; ++i) values[i] = value;
 }
 
 // total[i] for n <= kColumns columns of `rows` rows.
-void reduce_columns(const Steps& steps, const float* x, int64_t rows, int64_t stride, int64_t n,
-                    float* total) {
+[[gnu::noinline]] void reduce_columns(const Steps& steps, const float* x, int64_t rows, int64_t stride,
+                                      int64_t n, float* total) {
   float acc[kColumns];
   fill(total, n, steps.start);
   for (int64_t r = 0; r < rows; r += kRowsBetweenJoins) {
@@ -187,66 +188,64 @@ void arg_reduce(const KernelArgs& args) {
   });
 }
 
-Status check_dense(const KernelArgs& args) {
-  KILN_TRY(check_operands(args, 1, 1, 1));
-  KILN_TRY(check_layout(args.in[0], false));
-  return check_layout(args.out[0], false);
+const char* const kOperands = "wrong number of operands, parameters or dtypes";
+
+const char* dense_problem(const KernelArgs& args, size_t params_bytes) {
+  if (args.params_bytes != params_bytes || args.num_in != 1 || args.num_out != 1) return kOperands;
+  if (const char* what = layout_problem(args.in[0], false)) return what;
+  return layout_problem(args.out[0], false);
 }
 
-Status check_reduce_f32(const KernelArgs& args) {
-  KILN_TRY(check_params<ReduceSplitParams>(args));
-  KILN_TRY(check_dense(args));
+// The output has one element for each place of (outer, inner).
+template <typename P>
+const char* reduced_problem(const KernelArgs& args, const P& p) {
+  if (const char* what = split_problem(args.in[0].num_elements(), p.outer, p.axis, p.inner)) return what;
+  return split_problem(args.out[0].num_elements(), p.outer, 1, p.inner);
+}
+
+const char* reduce_f32_problem(const KernelArgs& args) {
+  if (const char* what = dense_problem(args, sizeof(ReduceSplitParams))) return what;
   const auto& p = args.params_as<ReduceSplitParams>();
-  if (p.op < 0 || p.op >= static_cast<int32_t>(ReduceOp::kLogSumExp)) return corrupt("unknown reduction");
-  if (args.in[0].dtype != DType::kF32 || args.out[0].dtype != DType::kF32)
-    return corrupt("reduce_f32 takes f32");
-  KILN_TRY(check_split(args.in[0].num_elements(), p.outer, p.axis, p.inner));
-  return check_split(args.out[0].num_elements(), p.outer, 1, p.inner);
+  if (p.op < 0 || p.op >= static_cast<int32_t>(ReduceOp::kLogSumExp)) return "unknown reduction";
+  if (args.in[0].dtype != DType::kF32 || args.out[0].dtype != DType::kF32) return kOperands;
+  return reduced_problem(args, p);
 }
 
-Status check_reduce_any(const KernelArgs& args) {
-  KILN_TRY(check_params<ReduceParams>(args));
-  KILN_TRY(check_dense(args));
+const char* reduce_any_problem(const KernelArgs& args) {
+  if (const char* what = dense_problem(args, sizeof(ReduceParams))) return what;
   const auto& p = args.params_as<ReduceParams>();
   const TensorRef& x = args.in[0];
-  if (p.op < 0 || p.op >= kNumReduceOps) return corrupt("unknown reduction");
-  if (p.axes_mask < 0 || p.axes_mask >= 1 << x.rank)
-    return corrupt("reduction over an axis that does not exist");
-  if (args.out[0].dtype != x.dtype) return corrupt("reduce_any: dtypes do not match");
+  if (p.op < 0 || p.op >= kNumReduceOps) return "unknown reduction";
+  if (p.axes_mask < 0 || p.axes_mask >= 1 << x.rank) return "reduction over an axis that does not exist";
+  if (args.out[0].dtype != x.dtype) return kOperands;
   int64_t kept = 1;
   for (int i = 0; i < x.rank; ++i) kept *= (p.axes_mask >> i & 1) != 0 ? 1 : x.dims[i];
-  if (kept != args.out[0].num_elements()) return corrupt("reduce_any: output has the wrong size");
-  return {};
+  return kept == args.out[0].num_elements() ? nullptr : "output has the wrong size";
 }
 
-Status check_arg_reduce(const KernelArgs& args) {
-  KILN_TRY(check_params<ArgReduceParams>(args));
-  KILN_TRY(check_dense(args));
+const char* arg_reduce_problem(const KernelArgs& args) {
+  if (const char* what = dense_problem(args, sizeof(ArgReduceParams))) return what;
   const auto& p = args.params_as<ArgReduceParams>();
-  if (args.out[0].dtype != DType::kI64) return corrupt("arg_reduce_any gives i64");
-  if (p.axis < 1) return corrupt("arg_reduce_any over nothing");
-  KILN_TRY(check_split(args.in[0].num_elements(), p.outer, p.axis, p.inner));
-  return check_split(args.out[0].num_elements(), p.outer, 1, p.inner);
+  if (args.out[0].dtype != DType::kI64) return kOperands;
+  return p.axis < 1 ? "position within nothing" : reduced_problem(args, p);
 }
 
-Status check_cum_sum(const KernelArgs& args) {
-  KILN_TRY(check_params<CumSumParams>(args));
-  KILN_TRY(check_dense(args));
+const char* cum_sum_problem(const KernelArgs& args) {
+  if (const char* what = dense_problem(args, sizeof(CumSumParams))) return what;
   const auto& p = args.params_as<CumSumParams>();
-  if (args.out[0].dtype != args.in[0].dtype || args.out[0].num_elements() != args.in[0].num_elements()) {
-    return corrupt("cum_sum_any: input and output differ");
-  }
-  return check_split(args.in[0].num_elements(), p.outer, p.axis, p.inner);
+  if (args.out[0].dtype != args.in[0].dtype) return kOperands;
+  if (args.out[0].num_elements() != args.in[0].num_elements()) return "input and output differ in size";
+  return split_problem(args.in[0].num_elements(), p.outer, p.axis, p.inner);
 }
 
 }  // namespace
 
 std::span<const KernelDef> kernels() {
   static constexpr KernelDef kKernels[] = {
-      {"reduce_f32", reduce_f32, check_reduce_f32, false, false},
-      {"reduce_any", reduce_any, check_reduce_any, false, false},
-      {"arg_reduce_any", arg_reduce, check_arg_reduce, false, false},
-      {"cum_sum_any", cum_sum_any, check_cum_sum, false, false},
+      {"reduce_f32", reduce_f32, check_by<reduce_f32_problem>, false, false},
+      {"reduce_any", reduce_any, check_by<reduce_any_problem>, false, false},
+      {"arg_reduce_any", arg_reduce, check_by<arg_reduce_problem>, false, false},
+      {"cum_sum_any", cum_sum_any, check_by<cum_sum_problem>, false, false},
   };
   return kKernels;
 }

@@ -3,7 +3,7 @@
 
 #include "cpu/broadcast.h"
 #include "cpu/vector_math.h"
-#include "ops/kernel.h"
+#include "ops/kernel_checks.h"
 #include "ops/softmax/softmax.h"
 
 namespace kiln::ops::softmax {
@@ -22,56 +22,73 @@ float add_lanes(v128_t v) {
   return wasm_f32x4_extract_lane(v, 0) + wasm_f32x4_extract_lane(v, 1);
 }
 
-// inner == 1: one dense row of n.
-void softmax_row(const float* x, float* y, int64_t n, bool is_log) {
-  v128_t max4 = wasm_f32x4_splat(-INFINITY);
-  int64_t i = 0;
-  for (; i + 4 <= n; i += 4) max4 = wasm_f32x4_max(max4, wasm_v128_load(x + i));
-  for (; i < n; ++i) max4 = wasm_f32x4_max(max4, wasm_f32x4_splat(x[i]));
-  const v128_t max = wasm_f32x4_splat(max_lane(max4));
-
-  v128_t sum4 = wasm_f32x4_const_splat(0.0f);
-  for (i = 0; i + 4 <= n; i += 4) {
+// y[i] = e^(x[i] - max), or x[i] - max where the logarithm is wanted; returns the sums of e^(x[i] - max) in
+// four lanes.
+[[gnu::noinline]] v128_t shift_row(const float* x, float* y, int64_t n, v128_t max, bool is_log) {
+  v128_t sum = wasm_f32x4_const_splat(0.0f);
+#pragma GCC unroll 1
+  for (int64_t i = 0; i < n; i += 4) {
     const v128_t shifted = wasm_f32x4_sub(wasm_v128_load(x + i), max);
     const v128_t e = exp_f32x4(shifted);
-    sum4 = wasm_f32x4_add(sum4, e);
+    sum = wasm_f32x4_add(sum, e);
     wasm_v128_store(y + i, is_log ? shifted : e);
   }
-  float sum = add_lanes(sum4);
-  for (; i < n; ++i) {
-    const v128_t shifted = wasm_f32x4_sub(wasm_f32x4_splat(x[i]), max);
-    const float e = wasm_f32x4_extract_lane(exp_f32x4(shifted), 0);
-    sum += e;
-    y[i] = is_log ? wasm_f32x4_extract_lane(shifted, 0) : e;
-  }
+  return sum;
+}
 
+// inner == 1: one dense row of n, the tail padded with -inf, whose exponential is 0.
+[[gnu::noinline]] void softmax_row(const float* x, float* y, int64_t n, bool is_log) {
+  const int64_t whole = n & ~int64_t{3};
+  float tail[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+  for (int64_t i = whole; i < n; ++i) tail[i - whole] = x[i];
+  v128_t max4 = wasm_v128_load(tail);
+#pragma GCC unroll 1
+  for (int64_t i = 0; i < whole; i += 4) max4 = wasm_f32x4_max(max4, wasm_v128_load(x + i));
+  const v128_t max = wasm_f32x4_splat(max_lane(max4));
+  const v128_t sum4 = shift_row(x, y, whole, max, is_log);
+  const float sum = add_lanes(wasm_f32x4_add(sum4, shift_row(tail, tail, 4, max, is_log)));
   const float scalar = is_log ? -std::log(sum) : 1 / sum;
   const v128_t scalar4 = wasm_f32x4_splat(scalar);
-  for (i = 0; i + 4 <= n; i += 4) {
+#pragma GCC unroll 1
+  for (int64_t i = 0; i < whole; i += 4) {
     const v128_t v = wasm_v128_load(y + i);
     wasm_v128_store(y + i, is_log ? wasm_f32x4_add(v, scalar4) : wasm_f32x4_mul(v, scalar4));
   }
-  for (; i < n; ++i) y[i] = is_log ? y[i] + scalar : y[i] * scalar;
+  for (int64_t i = whole; i < n; ++i) y[i] = is_log ? tail[i - whole] + scalar : tail[i - whole] * scalar;
 }
 
-// Four neighbouring columns (fewer at the edge), each a softmax over n elements `stride` apart.
-template <typename Load, typename Store>
-void softmax_columns(const float* x, float* y, int64_t n, int64_t stride, bool is_log, Load load,
-                     Store store) {
+// Four neighbouring columns, each a softmax over n elements `stride` apart.
+[[gnu::noinline]] void softmax_columns(const float* x, float* y, int64_t n, int64_t stride, bool is_log) {
   v128_t max = wasm_f32x4_splat(-INFINITY);
-  for (int64_t i = 0; i < n; ++i) max = wasm_f32x4_max(max, load(x + i * stride));
+#pragma GCC unroll 1
+  for (int64_t i = 0; i < n; ++i) max = wasm_f32x4_max(max, wasm_v128_load(x + i * stride));
   v128_t sum = wasm_f32x4_const_splat(0.0f);
+#pragma GCC unroll 1
   for (int64_t i = 0; i < n; ++i) {
-    const v128_t shifted = wasm_f32x4_sub(load(x + i * stride), max);
-    const v128_t e = exp_f32x4(shifted);
-    sum = wasm_f32x4_add(sum, e);
-    store(y + i * stride, is_log ? shifted : e);
+    sum = wasm_f32x4_add(sum, shift_row(x + i * stride, y + i * stride, 4, max, is_log));
   }
   const v128_t scalar = is_log ? log_f32x4(sum) : wasm_f32x4_div(wasm_f32x4_const_splat(1.0f), sum);
+#pragma GCC unroll 1
   for (int64_t i = 0; i < n; ++i) {
-    const v128_t v = load(y + i * stride);
-    store(y + i * stride, is_log ? wasm_f32x4_sub(v, scalar) : wasm_f32x4_mul(v, scalar));
+    const v128_t v = wasm_v128_load(y + i * stride);
+    wasm_v128_store(y + i * stride, is_log ? wasm_f32x4_sub(v, scalar) : wasm_f32x4_mul(v, scalar));
   }
+}
+
+// One column by the same arithmetic, for fewer than four.
+[[gnu::noinline]] void softmax_column(const float* x, float* y, int64_t n, int64_t stride, bool is_log) {
+  float max = -INFINITY;
+  for (int64_t i = 0; i < n; ++i)
+    max = wasm_f32x4_extract_lane(wasm_f32x4_max(wasm_f32x4_splat(max), wasm_f32x4_splat(x[i * stride])), 0);
+  float sum = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const float shifted = x[i * stride] - max;
+    const float e = scalar_f32<exp_f32x4>(shifted);
+    sum += e;
+    y[i * stride] = is_log ? shifted : e;
+  }
+  const float scalar = is_log ? -scalar_f32<log_f32x4>(sum) : 1 / sum;
+  for (int64_t i = 0; i < n; ++i) y[i * stride] = is_log ? y[i * stride] + scalar : y[i * stride] * scalar;
 }
 
 void softmax_f32(const KernelArgs& args) {
@@ -97,40 +114,30 @@ void softmax_f32(const KernelArgs& args) {
     const int64_t begin = tile % chunks * kColumns;
     const int64_t end = begin + kColumns < p.inner ? begin + kColumns : p.inner;
     int64_t i = begin;
-    for (; i + 4 <= end; i += 4) {
-      softmax_columns(
-          x + base + i, y + base + i, p.axis, p.inner, p.is_log != 0,
-          [](const float* q) { return wasm_v128_load(q); },
-          [](float* q, v128_t v) { wasm_v128_store(q, v); });
-    }
-    for (; i < end; ++i) {
-      softmax_columns(
-          x + base + i, y + base + i, p.axis, p.inner, p.is_log != 0,
-          [](const float* q) { return wasm_f32x4_splat(*q); },
-          [](float* q, v128_t v) { *q = wasm_f32x4_extract_lane(v, 0); });
-    }
+    for (; i + 4 <= end; i += 4) softmax_columns(x + base + i, y + base + i, p.axis, p.inner, p.is_log != 0);
+    for (; i < end; ++i) softmax_column(x + base + i, y + base + i, p.axis, p.inner, p.is_log != 0);
   });
 }
 
-Status check_softmax(const KernelArgs& args) {
-  KILN_TRY(check_params<SoftmaxParams>(args));
-  KILN_TRY(check_operands(args, 1, 1, 1));
-  KILN_TRY(check_layout(args.in[0], false));
-  KILN_TRY(check_layout(args.out[0], false));
-  const auto& p = args.params_as<SoftmaxParams>();
-  if (!is_float(args.in[0].dtype) || args.in[0].dtype != args.out[0].dtype) {
-    return {Code::kCorrupt, "softmax: dtypes do not match"};
+const char* softmax_problem(const KernelArgs& args) {
+  if (args.params_bytes != sizeof(SoftmaxParams) || args.num_in != 1 || args.num_out != 1) {
+    return "softmax takes one input";
   }
+  if (const char* what = layout_problem(args.in[0], false)) return what;
+  if (const char* what = layout_problem(args.out[0], false)) return what;
+  const auto& p = args.params_as<SoftmaxParams>();
+  if (!is_float(args.in[0].dtype) || args.in[0].dtype != args.out[0].dtype)
+    return "softmax: dtypes do not match";
   const int64_t elements = args.in[0].num_elements();
-  if (elements != args.out[0].num_elements())
-    return {Code::kCorrupt, "softmax: input and output differ in size"};
-  return check_split(elements, p.outer, p.axis, p.inner);
+  if (elements != args.out[0].num_elements()) return "softmax: input and output differ in size";
+  return split_problem(elements, p.outer, p.axis, p.inner);
 }
 
 }  // namespace
 
 std::span<const KernelDef> kernels() {
-  static constexpr KernelDef kKernels[] = {{"softmax_f32", softmax_f32, check_softmax, false, false}};
+  static constexpr KernelDef kKernels[] = {
+      {"softmax_f32", softmax_f32, check_by<softmax_problem>, false, false}};
   return kKernels;
 }
 

@@ -1,7 +1,7 @@
 #include <cstring>
 
 #include "cpu/broadcast.h"
-#include "ops/kernel.h"
+#include "ops/kernel_checks.h"
 #include "ops/where/where.h"
 
 namespace kiln::ops::where {
@@ -41,25 +41,22 @@ void where_any(const KernelArgs& args) {
   });
 }
 
-Status check_where(const KernelArgs& args) {
-  if (args.params_bytes != 0) return {Code::kCorrupt, "where_any has no parameters"};
-  KILN_TRY(check_operands(args, 3, 3, 1));
-  KILN_TRY(check_layout(args.out[0], true));
+const char* where_problem(const KernelArgs& args) {
+  if (args.params_bytes != 0 || args.num_in != 3 || args.num_out != 1) return "where_any takes three inputs";
+  if (const char* what = layout_problem(args.out[0], true)) return what;
   for (int i = 0; i < 3; ++i) {
-    KILN_TRY(check_layout(args.in[i], true));
-    KILN_TRY(check_broadcast(args.in[i], args.out[0]));
+    if (const char* what = layout_problem(args.in[i], true)) return what;
+    if (const char* what = broadcast_problem(args.in[i], args.out[0])) return what;
+    if (args.in[i].dtype != (i == 0 ? DType::kBool : args.out[0].dtype))
+      return "where_any: dtypes do not match";
   }
-  if (args.in[0].dtype != DType::kBool || args.in[1].dtype != args.out[0].dtype ||
-      args.in[2].dtype != args.out[0].dtype) {
-    return {Code::kCorrupt, "where_any: dtypes do not match"};
-  }
-  return {};
+  return nullptr;
 }
 
 }  // namespace
 
 std::span<const KernelDef> kernels() {
-  static constexpr KernelDef kKernels[] = {{"where_any", where_any, check_where, true, true}};
+  static constexpr KernelDef kKernels[] = {{"where_any", where_any, check_by<where_problem>, true, true}};
   return kKernels;
 }
 
