@@ -149,13 +149,21 @@ void infer_clip(const NodeView& node, Inference& out) {
   out.set_output(0, node.input_dtype(0), node.input_shape(0));
 }
 
+// The first element of a constant; `fallback` if it is not constant or empty.
+double constant_or(const Tensor* tensor, double fallback) {
+  if (tensor == nullptr || tensor->num_elements() == 0) return fallback;
+  return element_as_f64(tensor->dtype(), tensor->data(), 0);
+}
+
 void infer_dropout(const NodeView& node, Inference& out) {
   if (!out.check_inputs(1, node.opset() >= 12 ? 3 : 1) || !check_takes(node, out, 0, Takes::kFloats)) return;
   if (node.has_input(2)) {
     const Tensor* training = out.need_constant(2, "training_mode");
     if (training == nullptr) return;
-    if (training->num_elements() > 0 && element_as_i64(training->dtype(), training->data(), 0) != 0) {
-      out.unsupported("training_mode", "1", "0: export the model for inference");
+    const bool is_training = constant_or(training, 0) != 0;
+    if (is_training && (node.has_input(1) ? constant_or(node.constant(1), 1) : 0.5) != 0) {
+      out.unsupported("training_mode", "1", "0, or a constant ratio of 0: export the model for inference");
+      return;
     }
   }
   out.set_output(0, node.input_dtype(0), node.input_shape(0));
@@ -395,7 +403,7 @@ constexpr OpDef variadic(const char* op, const char* summary) {
 std::span<const OpDef> definitions() {
   static constexpr OpDef kDefs[] = {
       unary("Identity", "y = x; every dtype"),
-      unary("Dropout", "y = x (inference), mask all true; training_mode must be false; floats", "",
+      unary("Dropout", "y = x, mask all true; not in training_mode, but with ratio 0; floats", "",
             infer_dropout),
       unary("Relu", "y = max(x, 0); floats, signed integers"),
       unary("Clip", "y = min(max(x, min), max), either bound missing, constant or not; floats, integers", "",

@@ -18,6 +18,7 @@ void variadic_any(const KernelArgs& args);
 namespace {
 
 constexpr int64_t kBuffer = 256;
+constexpr int64_t kActivated = 2048;
 
 v128_t zero() { return wasm_f32x4_const_splat(0.0f); }
 v128_t one() { return wasm_f32x4_const_splat(1.0f); }
@@ -291,8 +292,12 @@ void run_binary_rows(BinaryFn run, const Activation& activation, const LoopBlock
     a.start(x1 + block.offset[1] + r * block.row_stride[1], block.stride[1]);
     b.start(x2 + block.offset[2] + r * block.row_stride[2], block.stride[2]);
     float* to = y + block.offset[0] + r * block.row_stride[0];
-    run(a.run(0, dense, true), a.step(), b.run(0, dense, true), b.step(), to, dense);
-    activate_f32(activation, to, dense);
+    for (int64_t i = 0; i < dense;
+         i += kActivated) {  // a piece that stays in the L1 cache for its activation
+      const int64_t n = dense - i < kActivated ? dense - i : kActivated;
+      run(a.run(i, n, true), a.step(), b.run(i, n, true), b.step(), to + i, n);
+      activate_f32(activation, to + i, n);
+    }
     for (int64_t i = dense; i < block.n; i += kBuffer) {
       const int64_t n = block.n - i < kBuffer ? block.n - i : kBuffer;
       run(a.run(i, n, false), a.step(), b.run(i, n, false), b.step(), result, round_up4(n));

@@ -73,8 +73,9 @@ constexpr int64_t kRowsBetweenJoins = 64;
 // total[i] for n <= kColumns columns of `rows` rows.
 [[gnu::noinline]] void reduce_columns(const Steps& steps, const float* x, int64_t rows, int64_t stride,
                                       int64_t n, float* total) {
-  float acc[kColumns];
   fill(total, n, steps.start);
+  if (rows <= kRowsBetweenJoins) return steps.take(total, x, rows, stride, n);
+  float acc[kColumns];
   for (int64_t r = 0; r < rows; r += kRowsBetweenJoins) {
     const int64_t count = rows - r < kRowsBetweenJoins ? rows - r : kRowsBetweenJoins;
     fill(acc, n, steps.start);

@@ -22,16 +22,14 @@ float add_lanes(v128_t v) {
   return wasm_f32x4_extract_lane(v, 0) + wasm_f32x4_extract_lane(v, 1);
 }
 
-// y[i] = e^(x[i] - max), or x[i] - max where the logarithm is wanted; returns the sums of e^(x[i] - max) in
-// four lanes.
-[[gnu::noinline]] v128_t shift_row(const float* x, float* y, int64_t n, v128_t max, bool is_log) {
+// y[i] = e^(x[i] - max) for n elements, n a multiple of 4; the sums in four lanes.
+[[gnu::noinline]] v128_t exp_row(const float* x, float* y, int64_t n, v128_t max) {
   v128_t sum = wasm_f32x4_const_splat(0.0f);
 #pragma GCC unroll 1
   for (int64_t i = 0; i < n; i += 4) {
-    const v128_t shifted = wasm_f32x4_sub(wasm_v128_load(x + i), max);
-    const v128_t e = exp_f32x4(shifted);
+    const v128_t e = exp_f32x4(wasm_f32x4_sub(wasm_v128_load(x + i), max));
     sum = wasm_f32x4_add(sum, e);
-    wasm_v128_store(y + i, is_log ? shifted : e);
+    wasm_v128_store(y + i, e);
   }
   return sum;
 }
@@ -40,21 +38,26 @@ float add_lanes(v128_t v) {
 [[gnu::noinline]] void softmax_row(const float* x, float* y, int64_t n, bool is_log) {
   const int64_t whole = n & ~int64_t{3};
   float tail[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+  float tail_exp[4];
   for (int64_t i = whole; i < n; ++i) tail[i - whole] = x[i];
   v128_t max4 = wasm_v128_load(tail);
 #pragma GCC unroll 1
   for (int64_t i = 0; i < whole; i += 4) max4 = wasm_f32x4_max(max4, wasm_v128_load(x + i));
-  const v128_t max = wasm_f32x4_splat(max_lane(max4));
-  const v128_t sum4 = shift_row(x, y, whole, max, is_log);
-  const float sum = add_lanes(wasm_f32x4_add(sum4, shift_row(tail, tail, 4, max, is_log)));
-  const float scalar = is_log ? -std::log(sum) : 1 / sum;
-  const v128_t scalar4 = wasm_f32x4_splat(scalar);
+  const float max = max_lane(max4);
+  const v128_t max_splat = wasm_f32x4_splat(max);
+  const v128_t sum4 = exp_row(x, y, whole, max_splat);
+  const float sum = add_lanes(wasm_f32x4_add(sum4, exp_row(tail, tail_exp, 4, max_splat)));
+  if (is_log) {
+    const float log_sum = std::log(sum);
 #pragma GCC unroll 1
-  for (int64_t i = 0; i < whole; i += 4) {
-    const v128_t v = wasm_v128_load(y + i);
-    wasm_v128_store(y + i, is_log ? wasm_f32x4_add(v, scalar4) : wasm_f32x4_mul(v, scalar4));
+    for (int64_t i = 0; i < n; ++i) y[i] = x[i] - max - log_sum;
+    return;
   }
-  for (int64_t i = whole; i < n; ++i) y[i] = is_log ? tail[i - whole] + scalar : tail[i - whole] * scalar;
+  const v128_t factor = wasm_f32x4_splat(1 / sum);
+#pragma GCC unroll 1
+  for (int64_t i = 0; i < whole; i += 4)
+    wasm_v128_store(y + i, wasm_f32x4_mul(wasm_v128_load(y + i), factor));
+  for (int64_t i = whole; i < n; ++i) y[i] = tail_exp[i - whole] * (1 / sum);
 }
 
 // Four neighbouring columns, each a softmax over n elements `stride` apart.
@@ -65,30 +68,37 @@ float add_lanes(v128_t v) {
   v128_t sum = wasm_f32x4_const_splat(0.0f);
 #pragma GCC unroll 1
   for (int64_t i = 0; i < n; ++i) {
-    sum = wasm_f32x4_add(sum, shift_row(x + i * stride, y + i * stride, 4, max, is_log));
+    const v128_t e = exp_f32x4(wasm_f32x4_sub(wasm_v128_load(x + i * stride), max));
+    sum = wasm_f32x4_add(sum, e);
+    wasm_v128_store(y + i * stride, e);
   }
-  const v128_t scalar = is_log ? log_f32x4(sum) : wasm_f32x4_div(wasm_f32x4_const_splat(1.0f), sum);
+  if (is_log) {
+    const v128_t log_sum = log_f32x4(sum);
+#pragma GCC unroll 1
+    for (int64_t i = 0; i < n; ++i) {
+      const v128_t shifted = wasm_f32x4_sub(wasm_v128_load(x + i * stride), max);
+      wasm_v128_store(y + i * stride, wasm_f32x4_sub(shifted, log_sum));
+    }
+    return;
+  }
+  const v128_t factor = wasm_f32x4_div(wasm_f32x4_const_splat(1.0f), sum);
 #pragma GCC unroll 1
   for (int64_t i = 0; i < n; ++i) {
-    const v128_t v = wasm_v128_load(y + i * stride);
-    wasm_v128_store(y + i * stride, is_log ? wasm_f32x4_sub(v, scalar) : wasm_f32x4_mul(v, scalar));
+    wasm_v128_store(y + i * stride, wasm_f32x4_mul(wasm_v128_load(y + i * stride), factor));
   }
 }
 
-// One column by the same arithmetic, for fewer than four.
+// One column, where fewer than four are left; the same arithmetic.
 [[gnu::noinline]] void softmax_column(const float* x, float* y, int64_t n, int64_t stride, bool is_log) {
-  float max = -INFINITY;
-  for (int64_t i = 0; i < n; ++i)
-    max = wasm_f32x4_extract_lane(wasm_f32x4_max(wasm_f32x4_splat(max), wasm_f32x4_splat(x[i * stride])), 0);
+  float max = x[0];
+  for (int64_t i = 1; i < n; ++i)
+    max = x[i * stride] > max || std::isnan(x[i * stride]) ? x[i * stride] : max;
   float sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += y[i * stride] = scalar_f32<exp_f32x4>(x[i * stride] - max);
+  const float log_sum = is_log ? scalar_f32<log_f32x4>(sum) : 0;
   for (int64_t i = 0; i < n; ++i) {
-    const float shifted = x[i * stride] - max;
-    const float e = scalar_f32<exp_f32x4>(shifted);
-    sum += e;
-    y[i * stride] = is_log ? shifted : e;
+    y[i * stride] = is_log ? x[i * stride] - max - log_sum : y[i * stride] * (1 / sum);
   }
-  const float scalar = is_log ? -scalar_f32<log_f32x4>(sum) : 1 / sum;
-  for (int64_t i = 0; i < n; ++i) y[i * stride] = is_log ? y[i * stride] + scalar : y[i * stride] * scalar;
 }
 
 void softmax_f32(const KernelArgs& args) {
