@@ -1,0 +1,86 @@
+#include "passes/merge_concats.h"
+
+#include <map>
+
+#include "passes/match.h"
+
+namespace kiln {
+namespace {
+
+int axis_of(Rewriter& rewriter, int n, ValueId typed, int64_t fallback) {
+  int axis = 0;
+  const int rank = rewriter.value(typed).shape.rank;
+  return normalize_axis(attr_int(rewriter.node(n), "axis", fallback), rank, &axis) ? axis : -1;
+}
+int concat_axis(Rewriter& rewriter, int n) { return axis_of(rewriter, n, rewriter.output(n), 1); }
+
+bool join_split(Rewriter& rewriter, int n) {
+  const std::vector<ValueId> pieces = rewriter.node(n).inputs;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const int split = rewriter.producer(pieces[i]);
+    if (!rewriter.is_op(split, "Split")) continue;
+    const std::vector<ValueId>& parts = rewriter.node(split).outputs;
+    if (i + parts.size() > pieces.size() || !std::equal(parts.begin(), parts.end(), pieces.begin() + long(i))) continue;
+    const ValueId whole = rewriter.input(split, 0);
+    if (axis_of(rewriter, split, whole, 0) != concat_axis(rewriter, n)) continue;
+    std::vector<ValueId> joined(pieces.begin(), pieces.begin() + long(i));
+    joined.push_back(whole);
+    joined.insert(joined.end(), pieces.begin() + long(i + parts.size()), pieces.end());
+    rewriter.set_inputs(n, joined);
+    return true;
+  }
+  return false;
+}
+
+bool flatten(Rewriter& rewriter, int n) {
+  const std::vector<ValueId> pieces = rewriter.node(n).inputs;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const int inner = rewriter.sole_producer(pieces[i], "Concat");
+    if (inner < 0 || concat_axis(rewriter, inner) != concat_axis(rewriter, n)) continue;
+    std::vector<ValueId> flat(pieces.begin(), pieces.begin() + long(i));
+    const std::vector<ValueId> parts = rewriter.node(inner).inputs;
+    flat.insert(flat.end(), parts.begin(), parts.end());
+    flat.insert(flat.end(), pieces.begin() + long(i) + 1, pieces.end());
+    rewriter.set_inputs(n, flat);
+    rewriter.remove(inner);
+    return true;
+  }
+  return false;
+}
+
+// Longest beginning of the inputs that another Concat has already.
+bool use_prefix(Rewriter& rewriter, int n, std::map<std::pair<int, std::vector<ValueId>>, int>& made) {
+  const std::vector<ValueId> pieces = rewriter.node(n).inputs;
+  const int axis = concat_axis(rewriter, n);
+  for (size_t length = pieces.size() - 1; length >= 2; --length) {
+    const auto found = made.find({axis, {pieces.begin(), pieces.begin() + long(length)}});
+    if (found == made.end() || rewriter.is_dead(found->second)) continue;
+    std::vector<ValueId> shorter = {rewriter.output(found->second)};
+    shorter.insert(shorter.end(), pieces.begin() + long(length), pieces.end());
+    made[{axis, pieces}] = n;
+    rewriter.set_inputs(n, shorter);
+    return true;
+  }
+  made[{axis, pieces}] = n;
+  return false;
+}
+
+}  // namespace
+
+Result<int> merge_concats(Graph& graph, const OpRegistry& ops) {
+  Rewriter rewriter(graph, ops);
+  int changes = 0;
+  for (int n = 0; n < rewriter.num_nodes(); ++n) {
+    if (!rewriter.is_op(n, "Concat")) continue;
+    while (join_split(rewriter, n) || flatten(rewriter, n)) ++changes;
+  }
+  std::map<std::pair<int, std::vector<ValueId>>, int> made;
+  for (int n = 0; n < rewriter.num_nodes(); ++n) {
+    if (!rewriter.is_op(n, "Concat") || rewriter.node(n).inputs.size() < 2) continue;
+    if (use_prefix(rewriter, n, made)) ++changes;
+  }
+  KILN_TRY(rewriter.finish());
+  return changes;
+}
+
+}  // namespace kiln
