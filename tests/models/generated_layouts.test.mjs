@@ -1,0 +1,66 @@
+// Layouts with random weights, compiled and run, against onnxruntime; what compiling takes and what running holds.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { list_sample_photos, read_picture } from './face_reference.mjs';
+import { make_layout } from '../../models/layouts/index.mjs';
+import { write_onnx } from '../../models/onnx_writer.mjs';
+import { api, relative_error, run_onnxruntime } from '../support/api.mjs';
+import { make_preprocessor } from '../support/boxes.mjs';
+
+const kTolerance = 1e-4; // of the tensor's largest value
+const kMemoryOverhead = 1.3; // of the plan's largest live set
+const kInstance = 3 << 20; // the instance itself: stack, static data, pages rounded up
+
+const kNets = [
+  ['resnet18', { size: 224 }],
+  ['resnet50', { size: 224 }],
+  ['resnet50', { size: 160, bn: true, opset: 11 }],
+  ['mobilenet_v2', { size: 224 }],
+  ['yolov8n', { size: 640 }],
+  ['yolov8n', { size: 320, simplify: false, bn: true }],
+  ['yolov5n', { size: 320 }],
+];
+
+const photo = await read_picture(list_sample_photos()[0]);
+
+async function photo_tensor(name, size) {
+  const imagenet = { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] };
+  const recipe = { resize: 'stretch', ...(name.startsWith('yolo') ? {} : imagenet) };
+  const preprocessor = await make_preprocessor(recipe, [size, size]);
+  const { tensor } = await preprocessor.run({ ...photo, channels: 3 });
+  preprocessor.dispose();
+  return tensor;
+}
+
+for (const [name, options] of kNets) {
+  test(`${name} ${JSON.stringify(options)}`, async (t) => {
+    const onnx = write_onnx(make_layout(name, options));
+    const start = performance.now();
+    const bundle = await api.compile(onnx);
+    const compiled = performance.now();
+    const model = await api.load(bundle);
+    t.after(() => model.dispose());
+    const feeds = { [model.inputs[0].name]: await photo_tensor(name, options.size) };
+    const outputs = await model.run(feeds);
+    const expected = await run_onnxruntime(onnx, feeds);
+    const errors = Object.entries(expected).map(([output, { dims, data }]) => {
+      assert.deepEqual(outputs[output].shape, dims);
+      return relative_error(outputs[output].data, data);
+    });
+    const memory = model.memory();
+    const ratio = memory.arena_bytes / memory.peak_live_bytes;
+    t.diagnostic(
+      `compiled in ${((compiled - start) / 1000).toFixed(2)} s; relative error ${Math.max(...errors).toExponential(2)}; ` +
+        `arena ${(memory.arena_bytes / 1e6).toFixed(1)} MB, ${ratio.toFixed(3)} of the live peak; ` +
+        `weights ${(memory.weights_bytes / 1e6).toFixed(1)} MB, wasm memory ${(memory.wasm_bytes / 1e6).toFixed(1)} MB`,
+    );
+    assert.ok(Math.max(...errors) <= kTolerance, `relative error ${Math.max(...errors)}`);
+    const allowed = memory.weights_bytes + kMemoryOverhead * memory.peak_live_bytes;
+    assert.ok(memory.arena_bytes <= kMemoryOverhead * memory.peak_live_bytes);
+    assert.ok(
+      memory.wasm_bytes <= allowed + kInstance,
+      `${memory.wasm_bytes} bytes, allowed ${allowed} + ${kInstance}`,
+    );
+    assert.deepEqual((await model.run(feeds))[model.outputs[0].name].data, outputs[model.outputs[0].name].data);
+  });
+}
