@@ -17,7 +17,8 @@ struct Grid {
 
 Status shape_error(const DetectRequest& request, const char* needed) {
   std::string dims;
-  for (int32_t i = 0; i < request.rank; ++i) dims += (i ? ", " : "") + std::to_string(request.dims[i]);
+  for (int32_t i = 0; i < std::min(request.rank, 4); ++i)
+    dims += (i ? ", " : "") + std::to_string(request.dims[i]);
   return {Code::kInvalidArgument, "the output has shape [" + dims + "], the decoder needs " + needed};
 }
 
@@ -69,10 +70,13 @@ class Collector {
       return;
     }
     int32_t best = 0;
-    for (int32_t c = 1; c < num_classes; ++c) {
-      if (classes[c * stride] > classes[best * stride]) best = c;
+    float best_class = num_classes > 0 ? -INFINITY : 1.0f;  // NaN is never better
+    for (int32_t c = 0; c < num_classes; ++c) {
+      if (!(classes[c * stride] > best_class)) continue;
+      best_class = classes[c * stride];
+      best = c;
     }
-    const float score = objectness * (num_classes > 0 ? classes[best * stride] : 1.0f);
+    const float score = objectness * best_class;
     if (score >= request_.score_threshold) box(score, best);
   }
 
@@ -142,10 +146,10 @@ Status decode_yolov8(const DetectRequest& request, const float* data, Collector&
   for (int64_t begin = 0; begin < n; begin += kBlock) {
     const int64_t size = std::min(kBlock, n - begin);
     for (int64_t i = 0; i < size; ++i) {
-      best[i] = data[4 * n + begin + i];
+      best[i] = -INFINITY;  // NaN is never better
       best_class[i] = 0;
     }
-    for (int32_t c = 1; c < num_classes; ++c) {
+    for (int32_t c = 0; c < num_classes; ++c) {
       const float* plane = data + (4 + int64_t{c}) * n + begin;
       for (int64_t i = 0; i < size; ++i) {
         const bool better = plane[i] > best[i];

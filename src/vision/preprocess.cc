@@ -37,12 +37,14 @@ Status check_image(const ImageView& image, const VisionRecipe& recipe) {
                  "channels",
                  recipe.width, recipe.height, recipe.channels, kMaxImageSide)};
   }
-  const bool finite = std::isfinite(recipe.scale) && recipe.scale != 0 && recipe.std[0] != 0 &&
-                      recipe.std[1] != 0 && recipe.std[2] != 0;
+  bool finite = std::isfinite(recipe.scale) && recipe.scale != 0 && std::isfinite(recipe.pad_value);
+  for (int c = 0; c < 3; ++c) {
+    finite = finite && std::isfinite(recipe.mean[c]) && std::isfinite(recipe.std[c]) && recipe.std[c] != 0;
+  }
   if (!finite || recipe.resize < 0 || recipe.resize > 2 || recipe.resize_shorter < 0 ||
       recipe.resize_shorter > kMaxImageSide) {
     return {Code::kInvalidArgument,
-            "preprocessing recipe: scale and std must not be 0, resize must be a known mode"};
+            "preprocessing recipe: numbers must be finite, scale and std not 0, resize a known mode"};
   }
   return {};
 }
@@ -99,99 +101,164 @@ Status find_region(const ImageView& image, const VisionRecipe& recipe, Region* r
   return {};
 }
 
-// One pixel as four floats: r g b (a).
+v128_t low_to_f32(v128_t u16) { return wasm_f32x4_convert_u32x4(wasm_u32x4_extend_low_u16x8(u16)); }
+v128_t high_to_f32(v128_t u16) { return wasm_f32x4_convert_u32x4(wasm_u32x4_extend_high_u16x8(u16)); }
+
+// One pixel as four floats: r g b and anything.
 v128_t load_pixel(const uint8_t* pixel, int32_t channels, bool four_readable) {
-  v128_t bytes;
-  if (channels == 4 || (channels == 3 && four_readable)) {
-    bytes = wasm_v128_load32_zero(pixel);
-  } else if (channels == 3) {
-    bytes = wasm_i32x4_make(pixel[0] | pixel[1] << 8 | pixel[2] << 16, 0, 0, 0);
-  } else {
-    return wasm_f32x4_splat(static_cast<float>(pixel[0]));
-  }
-  return wasm_f32x4_convert_u32x4(wasm_u32x4_extend_low_u16x8(wasm_u16x8_extend_low_u8x16(bytes)));
+  if (channels == 1) return wasm_f32x4_splat(static_cast<float>(pixel[0]));
+  const v128_t bytes = channels == 4 || four_readable
+                           ? wasm_v128_load32_zero(pixel)
+                           : wasm_i32x4_make(pixel[0] | pixel[1] << 8 | pixel[2] << 16, 0, 0, 0);
+  return low_to_f32(wasm_u16x8_extend_low_u8x16(bytes));
 }
 
 v128_t round_half_up(v128_t v) { return wasm_f32x4_floor(wasm_f32x4_add(v, wasm_f32x4_splat(0.5f))); }
 
+// Two neighbouring pixels of an RGB or RGBA row, as floats; eight bytes are readable.
+struct PixelPair {
+  v128_t first, second;
+};
+PixelPair load_pair(const uint8_t* pixels, int32_t channels) {
+  v128_t bytes = wasm_v128_load64_zero(pixels);
+  if (channels == 3) bytes = wasm_i8x16_shuffle(bytes, bytes, 0, 1, 2, 8, 3, 4, 5, 8, 8, 8, 8, 8, 8, 8, 8, 8);
+  const v128_t u16 = wasm_u16x8_extend_low_u8x16(bytes);
+  return {low_to_f32(u16), high_to_f32(u16)};
+}
+
 // Scales one source row horizontally into `out`, four floats a pixel.
 void scale_row(const ImageView& image, int32_t y, const AxisTaps& taps, bool round, float* out) {
   const uint8_t* row = image.pixels + static_cast<ptrdiff_t>(y) * image.row_bytes;
+  const int32_t channels = image.channels;
   const auto size = static_cast<int32_t>(taps.first.size());
   for (int32_t i = 0; i < size; ++i) {
     const int32_t first = taps.first[size_t(i)];
     const int32_t count = taps.count[size_t(i)];
     const float* weights = &taps.weights[size_t(i) * size_t(taps.max_taps)];
-    v128_t sum = wasm_f32x4_splat(0);
-    for (int32_t t = 0; t < count; ++t) {
-      const int32_t x = first + t;
-      const v128_t pixel = load_pixel(row + x * image.channels, image.channels, x + 1 < image.width);
-      sum = wasm_f32x4_add(sum, wasm_f32x4_mul(pixel, wasm_v128_load32_splat(weights + t)));
+    v128_t sum;
+    // Eight bytes are two RGBA pixels, or less than three RGB pixels.
+    if (count == 2 && channels > 1 && first + (channels == 4 ? 1 : 2) < image.width) {
+      const PixelPair pair = load_pair(row + first * channels, channels);
+      sum = wasm_f32x4_add(wasm_f32x4_mul(pair.first, wasm_v128_load32_splat(weights)),
+                           wasm_f32x4_mul(pair.second, wasm_v128_load32_splat(weights + 1)));
+    } else {
+      sum = wasm_f32x4_splat(0);
+      for (int32_t t = 0; t < count; ++t) {
+        const int32_t x = first + t;
+        const v128_t pixel = load_pixel(row + x * channels, channels, x + 1 < image.width);
+        sum = wasm_f32x4_add(sum, wasm_f32x4_mul(pixel, wasm_v128_load32_splat(weights + t)));
+      }
     }
     wasm_v128_store(out + 4 * i, round ? round_half_up(sum) : sum);
   }
 }
 
-// Writes one finished pixel (r g b in lanes 0-2) in the recipe's colour order, layout and dtype.
-class PixelWriter {
+// out = sum over t of weights[t] * rows[t], n floats, n a multiple of 4. `out` is none of the rows.
+void blend_rows(const float* const* rows, const float* weights, int32_t count, int32_t n, float* out) {
+  for (int32_t t = 0; t < count; t += 2) {
+    // Two rows at a time; a row on its own is paired with itself at weight 0.
+    const bool pair = t + 1 < count;
+    const float* a = rows[t];
+    const float* b = rows[pair ? t + 1 : t];
+    const v128_t wa = wasm_v128_load32_splat(weights + t);
+    const v128_t wb = wasm_f32x4_splat(pair ? weights[t + 1] : 0.0f);
+    for (int32_t i = 0; i < n; i += 4) {
+      v128_t sum = wasm_f32x4_add(wasm_f32x4_mul(wasm_v128_load(a + i), wa),
+                                  wasm_f32x4_mul(wasm_v128_load(b + i), wb));
+      if (t > 0) sum = wasm_f32x4_add(wasm_v128_load(out + i), sum);
+      wasm_v128_store(out + i, sum);
+    }
+  }
+}
+
+// Writes finished rows in the recipe's colour order, layout and dtype: four pixels (r g b in lanes 0-2 each)
+// are turned into a vector a channel, rounded if asked, normalised as x * factor + summand.
+class RowWriter {
  public:
-  PixelWriter(const VisionRecipe& recipe, void* out) : recipe_(recipe), out_(out) {
-    scale_ = wasm_f32x4_splat(recipe.scale);
-    const int r = recipe.bgr ? 2 : 0;
-    // Lanes hold r g b; mean and std are in the model's channel order.
-    mean_ = wasm_f32x4_make(recipe.mean[r], recipe.mean[1], recipe.mean[2 - r], 0);
-    std_ = wasm_f32x4_make(recipe.std[r], recipe.std[1], recipe.std[2 - r], 1);
+  RowWriter(const VisionRecipe& recipe, void* out) : recipe_(recipe), out_(out) {
+    for (int c = 0; c < 3; ++c) {
+      const double std = recipe.std[c];
+      factor_[c] = recipe.u8 ? 1.0f : static_cast<float>(1 / (static_cast<double>(recipe.scale) * std));
+      summand_[c] = recipe.u8 ? 0.0f : static_cast<float>(-static_cast<double>(recipe.mean[c]) / std);
+    }
     plane_ = static_cast<ptrdiff_t>(recipe.width) * recipe.height;
   }
 
-  v128_t normalize(v128_t pixel) const {
-    return wasm_f32x4_div(wasm_f32x4_sub(wasm_f32x4_div(pixel, scale_), mean_), std_);
-  }
-
-  // `value` is normalised for f32, 0..255 for u8.
-  void write(ptrdiff_t index, v128_t value) const {
-    const int32_t c = recipe_.channels;
-    float lanes[4];
-    wasm_v128_store(lanes, value);
-    if (recipe_.bgr) std::swap(lanes[0], lanes[2]);
-    const ptrdiff_t step = recipe_.nhwc ? 1 : plane_;
-    const ptrdiff_t base = recipe_.nhwc ? index * c : index;
-    for (int32_t k = 0; k < c; ++k) {
-      if (recipe_.u8) {
-        const float clamped = std::min(255.0f, std::max(0.0f, std::floor(lanes[k] + 0.5f)));
-        static_cast<uint8_t*>(out_)[base + k * step] = static_cast<uint8_t>(clamped);
-      } else {
-        static_cast<float*>(out_)[base + k * step] = lanes[k];
+  // `pixels` has n pixels and is readable up to the next multiple of 4; `index` is the first one's place in
+  // the input.
+  void write(const float* pixels, int32_t n, ptrdiff_t index) const {
+    for (int32_t i = 0; i < n; i += 4, index += 4) {
+      v128_t planes[3];
+      transpose(pixels + 4 * i, planes);
+      for (int c = 0; c < 3 && recipe_.round_pixels; ++c) planes[c] = round_half_up(planes[c]);
+      if (recipe_.channels == 1) {  // BT.601 luma
+        planes[0] = wasm_f32x4_add(wasm_f32x4_add(wasm_f32x4_mul(planes[0], wasm_f32x4_splat(0.299f)),
+                                                  wasm_f32x4_mul(planes[1], wasm_f32x4_splat(0.587f))),
+                                   wasm_f32x4_mul(planes[2], wasm_f32x4_splat(0.114f)));
+      } else if (recipe_.bgr) {
+        std::swap(planes[0], planes[2]);
+      }
+      for (int32_t c = 0; c < recipe_.channels; ++c) {
+        const v128_t scaled = wasm_f32x4_mul(planes[c], wasm_f32x4_splat(factor_[c]));
+        store(c, index, std::min(4, n - i), wasm_f32x4_add(scaled, wasm_f32x4_splat(summand_[c])));
       }
     }
   }
 
-  v128_t finish(v128_t pixel) const {
-    if (recipe_.channels == 1) {  // BT.601 luma
-      const float luma = 0.299f * wasm_f32x4_extract_lane(pixel, 0) +
-                         0.587f * wasm_f32x4_extract_lane(pixel, 1) +
-                         0.114f * wasm_f32x4_extract_lane(pixel, 2);
-      pixel = wasm_f32x4_splat(luma);
-    }
-    return recipe_.u8 ? pixel : normalize(pixel);
+ private:
+  static void transpose(const float* pixels, v128_t planes[3]) {
+    const v128_t p0 = wasm_v128_load(pixels);
+    const v128_t p1 = wasm_v128_load(pixels + 4);
+    const v128_t p2 = wasm_v128_load(pixels + 8);
+    const v128_t p3 = wasm_v128_load(pixels + 12);
+    const v128_t low01 = wasm_i32x4_shuffle(p0, p1, 0, 4, 1, 5);
+    const v128_t low23 = wasm_i32x4_shuffle(p2, p3, 0, 4, 1, 5);
+    planes[0] = wasm_i32x4_shuffle(low01, low23, 0, 1, 4, 5);
+    planes[1] = wasm_i32x4_shuffle(low01, low23, 2, 3, 6, 7);
+    planes[2] = wasm_i32x4_shuffle(wasm_i32x4_shuffle(p0, p1, 2, 6, 2, 6),
+                                   wasm_i32x4_shuffle(p2, p3, 2, 6, 2, 6), 0, 1, 4, 5);
   }
 
- private:
+  // Channel c of n <= 4 pixels.
+  void store(int32_t c, ptrdiff_t index, int32_t n, v128_t value) const {
+    const ptrdiff_t step = recipe_.nhwc ? recipe_.channels : 1;
+    const ptrdiff_t at = recipe_.nhwc ? index * recipe_.channels + c : c * plane_ + index;
+    if (recipe_.u8) {
+      value =
+          wasm_f32x4_pmin(wasm_f32x4_pmax(round_half_up(value), wasm_f32x4_splat(0)), wasm_f32x4_splat(255));
+    } else if (n == 4 && step == 1) {
+      wasm_v128_store(static_cast<float*>(out_) + at, value);
+      return;
+    }
+    float lanes[4];
+    wasm_v128_store(lanes, value);
+    for (int32_t k = 0; k < n; ++k) {
+      if (recipe_.u8)
+        static_cast<uint8_t*>(out_)[at + k * step] = static_cast<uint8_t>(lanes[k]);
+      else
+        static_cast<float*>(out_)[at + k * step] = lanes[k];
+    }
+  }
+
   const VisionRecipe& recipe_;
   void* out_;
-  v128_t scale_, mean_, std_;
+  float factor_[3], summand_[3];  // in the order of the model's channels
   ptrdiff_t plane_;
 };
 
-void fill_padding(const VisionRecipe& recipe, const Region& region, const PixelWriter& writer) {
-  const v128_t pad = writer.finish(wasm_f32x4_splat(recipe.pad_value));
+// `row` has room for a row of pixels; it ends up as one of padding.
+void fill_padding(const VisionRecipe& recipe, const Region& region, const RowWriter& writer,
+                  std::vector<float>& row) {
+  std::fill(row.begin(), row.end(), recipe.pad_value);
+  const int32_t right = region.x + region.width;
   for (int32_t y = 0; y < recipe.height; ++y) {
-    const bool in_rows = y >= region.y && y < region.y + region.height;
-    const ptrdiff_t row = static_cast<ptrdiff_t>(y) * recipe.width;
-    const int32_t left_end = in_rows ? region.x : recipe.width;
-    for (int32_t x = 0; x < left_end; ++x) writer.write(row + x, pad);
-    if (!in_rows) continue;
-    for (int32_t x = region.x + region.width; x < recipe.width; ++x) writer.write(row + x, pad);
+    const ptrdiff_t begin = static_cast<ptrdiff_t>(y) * recipe.width;
+    if (y < region.y || y >= region.y + region.height) {
+      writer.write(row.data(), recipe.width, begin);
+    } else {
+      writer.write(row.data(), region.x, begin);
+      writer.write(row.data(), recipe.width - right, begin + right);
+    }
   }
 }
 
@@ -221,31 +288,27 @@ Status preprocess_image(const ImageView& image, const VisionRecipe& recipe, void
   const size_t row_floats = static_cast<size_t>(region.width) * 4;
   std::vector<float> rows(row_floats * static_cast<size_t>(ring));
   std::vector<int32_t> held(static_cast<size_t>(ring), -1);
-  const PixelWriter writer(recipe, out);
-  fill_padding(recipe, region, writer);
-  const bool round = recipe.round_pixels != 0;
+  std::vector<const float*> taken(static_cast<size_t>(ring));
+  std::vector<float> blended((static_cast<size_t>(recipe.width) + 4) * 4);
+  const RowWriter writer(recipe, out);
+  fill_padding(recipe, region, writer, blended);
+  // Pillow keeps 8 bits between its two passes; OpenCV's float form does not.
+  const bool round_between = recipe.round_pixels != 0 && antialias;
   for (int32_t y = 0; y < region.height; ++y) {
     const int32_t first = down.first[size_t(y)];
     const int32_t count = down.count[size_t(y)];
     for (int32_t t = 0; t < count; ++t) {
       const int32_t slot = (first + t) % ring;
+      float* row = &rows[row_floats * size_t(slot)];
+      taken[size_t(t)] = row;
       if (held[size_t(slot)] == first + t) continue;
       held[size_t(slot)] = first + t;
-      // Pillow keeps 8 bits between its two passes; OpenCV's float form does not.
-      scale_row(image, first + t, across, round && antialias, &rows[row_floats * size_t(slot)]);
+      scale_row(image, first + t, across, round_between, row);
     }
-    const float* weights = &down.weights[size_t(y) * size_t(down.max_taps)];
-    const ptrdiff_t base = static_cast<ptrdiff_t>(region.y + y) * recipe.width + region.x;
-    for (int32_t x = 0; x < region.width; ++x) {
-      v128_t sum = wasm_f32x4_splat(0);
-      for (int32_t t = 0; t < count; ++t) {
-        const float* row = &rows[row_floats * size_t((first + t) % ring)];
-        sum = wasm_f32x4_add(
-            sum, wasm_f32x4_mul(wasm_v128_load(row + 4 * x), wasm_v128_load32_splat(weights + t)));
-      }
-      if (round) sum = round_half_up(sum);
-      writer.write(base + x, writer.finish(sum));
-    }
+    blend_rows(taken.data(), &down.weights[size_t(y) * size_t(down.max_taps)], count, region.width * 4,
+               blended.data());
+    writer.write(blended.data(), region.width,
+                 static_cast<ptrdiff_t>(region.y + y) * recipe.width + region.x);
   }
   return {};
 }
