@@ -3,7 +3,7 @@ import { Classifier, Detector } from './dist/index.js';
 import { draw_detections } from './draw.mjs';
 
 const element = (id) => document.getElementById(id);
-const state = { engine: undefined, task: '', picture: undefined, turn: 0 };
+const state = { engine: undefined, task: '', picture: undefined, turn: 0, load_turn: 0 };
 
 function show_error(error) {
   element('error').hidden = !error;
@@ -33,15 +33,19 @@ function fill_table(heads, rows) {
 }
 
 async function load_model({ name, url, task }) {
+  const turn = ++state.load_turn;
   state.engine?.dispose();
   state.engine = undefined;
   show_status(`Loading ${name} …`);
   const start = performance.now();
   const onProgress = ({ stage, loaded, total }) => {
-    if (stage === 'download' && total > 0) show_status(`Loading ${name}: ${Math.round((100 * loaded) / total)} %`);
+    if (turn === state.load_turn && stage === 'download' && total > 0)
+      show_status(`Loading ${name}: ${Math.round((100 * loaded) / total)} %`);
   };
   const kind = task === 'classify' ? Classifier : Detector;
-  state.engine = await kind.load(new URL(url, document.baseURI), { onProgress });
+  const engine = await kind.load(new URL(url, document.baseURI), { onProgress });
+  if (turn !== state.load_turn) return engine.dispose(); // another model was chosen meanwhile
+  state.engine = engine;
   state.task = task;
   element('score-label').hidden = task === 'classify';
   show_status(`${name} is ready after ${Math.round(performance.now() - start)} ms`);
@@ -53,16 +57,16 @@ function describe_times({ pre_ms, run_ms, post_ms }) {
   return `${part(total)} in all: prepare ${part(pre_ms)}, run ${part(run_ms)}, decode ${part(post_ms)}`;
 }
 
-async function detect(picture) {
-  const detections = await state.engine.detect(picture, { score: Number(element('score').value) });
+async function detect(engine, picture) {
+  const detections = await engine.detect(picture, { score: Number(element('score').value) });
   draw_detections(element('canvas'), picture, detections);
   const rows = detections.map(({ label, score, box }) => [label, score.toFixed(3), ...box.map((v) => v.toFixed(0))]);
   fill_table(['object', 'score', 'x1', 'y1', 'x2', 'y2'], rows);
   return `${detections.length} ${detections.length === 1 ? 'object' : 'objects'}`;
 }
 
-async function classify(picture) {
-  const classes = await state.engine.classify(picture);
+async function classify(engine, picture) {
+  const classes = await engine.classify(picture);
   draw_detections(element('canvas'), picture, []);
   fill_table(
     ['class', 'probability'],
@@ -75,7 +79,7 @@ async function run() {
   if (!state.picture || !state.engine) return;
   const turn = ++state.turn; // an older answer must not overwrite a newer one
   const { engine, picture } = state;
-  const summary = await (state.task === 'classify' ? classify : detect)(picture);
+  const summary = await (state.task === 'classify' ? classify : detect)(engine, picture);
   if (turn !== state.turn) return;
   element('canvas').hidden = false;
   element('canvas').setAttribute('aria-label', `Picture with ${summary}`);
@@ -131,7 +135,11 @@ function listen(models) {
     event.preventDefault();
     choose();
   });
-  file.addEventListener('change', () => file.files[0] && attempt(() => open_picture(file.files[0])));
+  file.addEventListener('change', () => {
+    const [chosen] = file.files;
+    file.value = ''; // so that the same file may be chosen again
+    if (chosen) attempt(() => open_picture(chosen));
+  });
   for (const name of ['dragover', 'dragleave', 'drop']) {
     document.addEventListener(name, (event) => {
       event.preventDefault();
@@ -140,7 +148,10 @@ function listen(models) {
   }
   document.addEventListener('drop', (event) => {
     const [dropped] = event.dataTransfer.files;
-    if (dropped) attempt(() => open_picture(dropped));
+    attempt(async () => {
+      if (!dropped) throw new Error('What was dropped is no file: drop a picture file');
+      await open_picture(dropped);
+    });
   });
   const score = element('score');
   score.addEventListener('input', () => {
