@@ -175,6 +175,7 @@ async function start() {
   add_samples(samples);
   listen(models);
   await load_model(models[0]);
+  await run(); // a picture may have been dropped meanwhile
 }
 
 attempt(start);
