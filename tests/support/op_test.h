@@ -28,10 +28,15 @@ class OpTest {
   // reverse order) and compares: |kernel - reference| <= tolerance * max(1, largest |reference|), ints exactly.
   // Also runs the kernel on channel views of inputs and outputs if it declares strided operands.
   void expect_kernel_matches_reference(double tolerance = 1e-6);
+  // A hostile bundle: changes parameters, dims, dtypes, views and tables of the lowered step at random. What the kernel's
+  // check lets through must run, and touch nothing outside its operands (guard bytes here, ASan where it is on).
+  void expect_check_guards(int rounds = 500, uint64_t seed = 1);
   // The reference's output `index` equals `values` within `tolerance`.
   void expect_reference(int index, const Shape& shape, const std::vector<double>& values, double tolerance = 1e-6);
   // Inference reports a problem whose message contains `part`.
   void expect_problem(const std::string& part);
+  // The inferred shape of an output.
+  Shape output_shape(int index = 0);
   // The kernel name that lowering chooses.
   std::string kernel_name();
 
