@@ -140,7 +140,8 @@ class Parser {
     skip_blanks();
     if (peek() == '"') return string('"');
     const size_t begin = position_;
-    while (position_ < text_.size() && is_bare(peek()) && text_.substr(position_, std::strlen(stop)) != stop) ++position_;
+    const auto stops = [&] { return *stop != '\0' && text_.substr(position_, std::strlen(stop)) == stop; };
+    while (position_ < text_.size() && is_bare(peek()) && !stops()) ++position_;
     if (position_ > begin && text_[position_ - 1] == ':') --position_;
     if (position_ == begin) fail("expected a name before '" + std::string(rest_of_line()) + "'");
     return std::string(text_.substr(begin, position_ - begin));

@@ -34,11 +34,10 @@ bool keeps_places(const NodeView& node) {
   }
   if (op == "Resize") {
     if (node.attr_string("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize") return false;
-    const ValueId scales = node.opset() < 11 ? node.node().inputs[1] : (node.has_input(2) ? node.node().inputs[2] : kNoValue);
-    if (scales == kNoValue || node.input_shape(0).rank == 0) return false;
-    const Value& value = node.graph().value(scales);
-    if (value.constant && value.constant->num_elements() == 0) return node.has_input(3);
-    return is_splat(node.graph(), scales, 1.0);
+    const int scales = node.opset() < 11 ? 1 : 2;
+    const Tensor* factors = node.constant(scales);
+    if (factors == nullptr || factors->num_elements() == 0) return node.constant(3) != nullptr;  // sizes: those it has
+    return splat_constant(node.graph(), node.node().inputs[static_cast<size_t>(scales)]) == 1.0;
   }
   return false;
 }

@@ -34,7 +34,16 @@ std::vector<int64_t> spatial_pads(const NodeView& node) {
   return spatial;
 }
 
-bool takes_pads(Rewriter& rewriter, int n, ValueId padded) {
+constexpr int64_t kMaxPad = 1 << 20;  // what every kernel with a window takes
+
+std::vector<int64_t> sum_of_pads(const Node& node, const std::vector<int64_t>& more) {
+  std::vector<int64_t> pads = attr_ints(node, "pads");
+  if (pads.empty() || attr_string(node, "auto_pad", "NOTSET") == "VALID") pads.assign(more.size(), 0);
+  for (size_t i = 0; i < more.size(); ++i) pads[i] += more[i];
+  return pads;
+}
+
+bool takes_pads(Rewriter& rewriter, int n, ValueId padded, const std::vector<int64_t>& more) {
   const NodeView node = rewriter.view(n);
   const bool is_conv = rewriter.is_op(n, "Conv");
   if (!is_conv && !rewriter.is_op(n, "AveragePool")) return false;
@@ -44,6 +53,9 @@ bool takes_pads(Rewriter& rewriter, int n, ValueId padded) {
   }
   const std::string auto_pad = node.attr_string("auto_pad", "NOTSET");
   if (!auto_pad.empty() && auto_pad != "NOTSET" && auto_pad != "VALID") return false;
+  for (int64_t pad : sum_of_pads(node.node(), more)) {
+    if (pad > kMaxPad) return false;
+  }
   if (is_conv) return true;
   if (node.attr_int("ceil_mode", 0) != 0) return false;
   if (node.attr_int("count_include_pad", 0) != 0) return true;
@@ -54,10 +66,7 @@ bool takes_pads(Rewriter& rewriter, int n, ValueId padded) {
 }
 
 void add_pads(Node& node, const std::vector<int64_t>& more) {
-  std::vector<int64_t> pads = attr_ints(node, "pads");
-  if (pads.empty() || attr_string(node, "auto_pad", "NOTSET") == "VALID") pads.assign(more.size(), 0);
-  for (size_t i = 0; i < more.size(); ++i) pads[i] += more[i];
-  node.attrs["pads"] = pads;
+  node.attrs["pads"] = sum_of_pads(node, more);
   node.attrs.erase("auto_pad");
   if (node.op == "AveragePool") node.attrs["count_include_pad"] = int64_t{1};
 }
@@ -74,7 +83,7 @@ Result<int> fold_pad(Graph& graph, const OpRegistry& ops) {
     if (pads.empty() || rewriter.is_output(padded)) continue;
     const std::vector<int> readers = rewriter.consumers(padded);
     bool all = !readers.empty();
-    for (int reader : readers) all = all && takes_pads(rewriter, reader, padded);
+    for (int reader : readers) all = all && takes_pads(rewriter, reader, padded, pads);
     if (!all) continue;
     for (int reader : readers) add_pads(rewriter.node(reader), pads);
     rewriter.bypass(n);

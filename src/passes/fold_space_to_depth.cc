@@ -1,9 +1,14 @@
 #include "passes/fold_space_to_depth.h"
 
+#include <algorithm>
+
 #include "passes/match.h"
 
 namespace kiln {
 namespace {
+
+constexpr int64_t kMaxBlock = 64;
+constexpr int64_t kMaxWindow = 1 << 20;  // of kernel, stride and pads, below what Conv takes
 
 // out[y, x] = source[start[0] + y * step[0], start[1] + x * step[1]] for all channels.
 struct Lattice {
@@ -59,7 +64,7 @@ std::optional<Blocks> blocks_of_concat(Rewriter& rewriter, int n) {
       if (!add_slice(rewriter, rewriter.producer(lattice.source), lattice)) return std::nullopt;
     }
     const int64_t block = lattice.step[0];
-    if (block < 2 || lattice.step[1] != block || lattice.source == kNoValue) return std::nullopt;
+    if (block < 2 || block > kMaxBlock || lattice.step[1] != block || lattice.source == kNoValue) return std::nullopt;
     if (i == 0) {
       blocks.source = lattice.source;
       blocks.block = block;
@@ -84,8 +89,8 @@ std::optional<Blocks> blocks_of_node(Rewriter& rewriter, int n) {
   Blocks blocks;
   blocks.source = rewriter.input(n, 0);
   blocks.block = attr_int(rewriter.node(n), "blocksize", 1);
+  if (blocks.block < 2 || blocks.block > kMaxBlock) return std::nullopt;
   for (int64_t i = 0; i < blocks.block * blocks.block; ++i) blocks.place.push_back(i);
-  if (blocks.block < 2) return std::nullopt;
   return blocks;
 }
 
@@ -99,6 +104,11 @@ bool takes_blocks(Rewriter& rewriter, int n, ValueId x) {
   for (int64_t dilation : node.attr_ints("dilations")) {
     if (dilation != 1) return false;
   }
+  int64_t largest = std::max(w->shape()[2], w->shape()[3]);
+  for (const char* name : {"strides", "pads"}) {
+    for (int64_t value : node.attr_ints(name)) largest = std::max(largest, value);
+  }
+  if (largest * kMaxBlock > kMaxWindow) return false;
   const std::string auto_pad = node.attr_string("auto_pad", "NOTSET");
   return auto_pad.empty() || auto_pad == "NOTSET" || auto_pad == "VALID";
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "passes/match.h"
+#include "passes/merge_reshapes.h"
 
 namespace kiln {
 namespace {
@@ -35,6 +36,16 @@ bool takes_activation(const Node& node) {
   return std::any_of(std::begin(kOps), std::end(kOps), [&](const char* op) { return node.op == op; });
 }
 
+// The node that makes `x`, or makes what Reshapes and Transposes turn into `x`, if nothing else reads it on the way; else -1.
+int find_producer(Rewriter& rewriter, ValueId x) {
+  for (;;) {
+    const int n = rewriter.producer(x);
+    if (n < 0 || !rewriter.has_one_use(x)) return -1;
+    if (!is_reshape(rewriter.node(n)) && !rewriter.is_op(n, "Transpose")) return n;
+    x = rewriter.input(n, 0);
+  }
+}
+
 }  // namespace
 
 Result<int> fuse_activation(Graph& graph, const OpRegistry& ops) {
@@ -42,13 +53,9 @@ Result<int> fuse_activation(Graph& graph, const OpRegistry& ops) {
   int changes = 0;
   for (int n = 0; n < rewriter.num_nodes(); ++n) {
     const std::optional<Named> activation = as_activation(rewriter.view(n));
-    if (!activation) continue;
-    const ValueId x = rewriter.input(n, 0);
-    const int before = rewriter.producer(x);
-    if (before < 0 || !rewriter.has_one_use(x) || !is_f32(graph, x) || !takes_activation(rewriter.node(before))) continue;
-    const ValueId out = rewriter.output(n);
-    rewriter.remove(n);
-    rewriter.set_output(before, 0, out);
+    if (!activation || !is_f32(graph, rewriter.input(n, 0))) continue;
+    const int before = find_producer(rewriter, rewriter.input(n, 0));
+    if (before < 0 || !takes_activation(rewriter.node(before)) || !rewriter.bypass(n)) continue;
     Node& node = rewriter.node(before);
     node.attrs["activation"] = std::string(activation->kind);
     node.attrs["activation_a"] = activation->a;

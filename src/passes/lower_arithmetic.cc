@@ -56,7 +56,7 @@ bool lower_reduction(Rewriter& rewriter, int n) {
   const ValueId pooled = rewriter.add_value(name + ".pooled", DType::kF32, Shape{shape[0], shape[1], 1, 1});
   rewriter.set_output(n, 0, pooled);
   const ValueId target = rewriter.add_i64_constant(name + ".shape", {shape[0], shape[1]});
-  rewriter.add_node_after(n, make_node("Reshape", 13, rewriter.node(n).name + ".flat", {pooled, target}, out));
+  rewriter.add_node_after(n, make_node("Reshape", 13, name + ".flat", {pooled, target}, out));
   return true;
 }
 

@@ -30,7 +30,7 @@ void become_mul_add(Rewriter& rewriter, int n, const Affine& affine) {
   const ValueId scale = rewriter.add_constant(value.name + ".scale", make_f32(shape, affine.scale));
   const ValueId shift = rewriter.add_constant(value.name + ".shift", make_f32(shape, affine.shift));
   const ValueId product = rewriter.add_value(value.name + ".scaled", value.dtype, value.shape);
-  Node add = make_node("Add", rewriter.node(n).opset, rewriter.node(n).name + ".shift", {product, shift}, out);
+  Node add = make_node("Add", rewriter.node(n).opset, value.name + ".shift", {product, shift}, out);
   Node& node = rewriter.node(n);
   node.op = "Mul";
   node.attrs.clear();

@@ -25,8 +25,8 @@ struct OperandPerms {
 std::optional<OperandPerms> permuted_by_input(Rewriter& rewriter, int n, int index, const Perm& perm);
 std::optional<OperandPerms> permuted_by_output(Rewriter& rewriter, int n, int index, const Perm& perm);
 
-// Changes attributes and constant inputs of the node to what `perms` (from above) says. Its other operands are left to the
-// caller: inputs that are no constants, and outputs.
+// Changes attributes and constant inputs of the node to what `perms` (from above) says. Its other operands, inputs that are no
+// constants and outputs, still have their plain types; the caller replaces them after that.
 void permute_node(Rewriter& rewriter, int n, const OperandPerms& perms);
 
 }  // namespace kiln

@@ -26,38 +26,24 @@ int make_reshapes(Rewriter& rewriter) {
   return changes;
 }
 
-int64_t total_bytes(Rewriter& rewriter) {
-  int64_t total = 0;
-  for (int n = 0; n < rewriter.num_nodes(); ++n) {
-    if (rewriter.is_op(n, "Transpose")) total += transposed_bytes(rewriter, n);
-  }
-  return total;
-}
-
 }  // namespace
 
 Result<int> push_transposes(Graph& graph, const OpRegistry& ops) {
   Rewriter rewriter(graph, ops);
   int changes = merge_transposes(rewriter);
-  int64_t bytes = total_bytes(rewriter);
-  TriedSeeds spent;  // seeds whose change saved less than it promised: not again
   for (bool again = true; again;) {
     again = false;
-    TriedSeeds tried = spent;
+    TriedSeeds tried;
     for (int n = 0; n < rewriter.num_nodes(); ++n) {
       if (!rewriter.is_op(n, "Transpose") || transposed_bytes(rewriter, n) == 0) continue;
       const Perm perm = perm_of(rewriter.view(n));
-      const std::pair<ValueId, Perm> seeds[2] = {{rewriter.output(n), inverse(perm)}, {rewriter.input(n, 0), perm}};
-      for (const auto& [value, value_perm] : seeds) {
-        if (!relayout(rewriter, value, value_perm, tried)) continue;
-        changes += 1 + merge_transposes(rewriter);
-        const int64_t now = total_bytes(rewriter);
-        if (now >= bytes) spent.insert({value, value_perm});
-        bytes = now;
-        tried = spent;
-        again = true;
-        break;
+      if (!relayout(rewriter, rewriter.output(n), inverse(perm), tried) &&
+          !relayout(rewriter, rewriter.input(n, 0), perm, tried)) {
+        continue;
       }
+      changes += 1 + merge_transposes(rewriter);
+      tried.clear();
+      again = true;
     }
   }
   changes += make_reshapes(rewriter);

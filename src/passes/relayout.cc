@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_map>
 
 #include "passes/match.h"
@@ -13,6 +14,15 @@ namespace {
 
 int64_t bytes_of(const Value& value) {
   return value.shape.num_elements() * static_cast<int64_t>(dtype_bytes(value.dtype));
+}
+
+// The axes that are not 1 long in the order in which `perm` brings them: what a Transpose does to elements in memory.
+Perm order_of(const Shape& shape, const Perm& perm) {
+  Perm order;
+  for (int axis : perm) {
+    if (shape[axis] != 1) order.push_back(axis);
+  }
+  return order;
 }
 
 // Which form of a value somebody gives or needs.
@@ -45,6 +55,12 @@ class Region {
 
   // True if there is a choice of forms that costs less than plain for all; `permuted` is then that choice by inner node.
   bool solve(std::vector<bool>& permuted) {
+    if (!propose(permuted)) return false;
+    // A Transpose between two values of the region may have been counted for both: count what there really would be.
+    return exact_cost(permuted) < exact_cost(std::vector<bool>(inner_.size(), false));
+  }
+
+  bool propose(std::vector<bool>& permuted) {
     MinCut cut;
     std::vector<int> nodes;
     for (size_t i = 0; i < inner_.size(); ++i) nodes.push_back(cut.add_node());
@@ -76,7 +92,7 @@ class Region {
     // Values first: who makes which form, and Transposes where the other one is needed too.
     std::unordered_map<ValueId, ValueId> other_form;
     for (const RegionValue& value : values_) {
-      const int maker = inner_index(rewriter_.producer(value.id));
+      const int maker = maker_of(value.id);
       const bool is_made_permuted = maker >= 0 && permuted[static_cast<size_t>(maker)];
       bool is_read_permuted = false;
       bool is_read_plain = rewriter_.is_output(value.id);
@@ -127,6 +143,16 @@ class Region {
   int inner_index(int n) const {
     const auto found = inner_index_.find(n);
     return found == inner_index_.end() ? -1 : found->second;
+  }
+
+  // The inner node that makes the value in the form that it has itself; -1 if none does.
+  int maker_of(ValueId id) const {
+    const int n = rewriter_.producer(id);
+    const int inner = n < 0 ? -1 : inner_index(n);
+    if (inner < 0) return -1;
+    const std::vector<ValueId>& outputs = rewriter_.node(n).outputs;
+    const auto place = std::find(outputs.begin(), outputs.end(), id) - outputs.begin();
+    return has_perm(inner_[static_cast<size_t>(inner)].perms.outputs[static_cast<size_t>(place)]) ? inner : -1;
   }
 
   // Takes node `n`, which makes or reads `id`, into the region if all its operands agree.
@@ -182,9 +208,8 @@ class Region {
 
   Side producer_side(const RegionValue& value) {
     const int n = rewriter_.producer(value.id);
-    if (n < 0) return {Form::kPlain};
-    if (inner_index(n) >= 0) return {Form::kByNode, inner_index(n)};
-    if (!rewriter_.is_op(n, "Transpose")) return {Form::kPlain};
+    if (maker_of(value.id) >= 0) return {Form::kByNode, maker_of(value.id)};
+    if (n < 0 || !rewriter_.is_op(n, "Transpose")) return {Form::kPlain};
     const Shape& from = rewriter_.value(rewriter_.input(n, 0)).shape;
     const Perm perm = perm_of(rewriter_.view(n));
     return {preferred(keeps_order(from, perm), keeps_order(from, compose(perm, value.perm)))};
@@ -204,7 +229,8 @@ class Region {
         const Shape& shape = rewriter_.value(value.id).shape;
         const Perm perm = perm_of(rewriter_.view(n));
         const bool merged_is_free = keeps_order(permute(shape, value.perm), compose(inverse(value.perm), perm));
-        const Form form = preferred(keeps_order(shape, perm), merged_is_free);
+        Form form = preferred(keeps_order(shape, perm), merged_is_free);
+        if (index_.count(rewriter_.output(n)) > 0) form = Form::kEither;  // its output's producer_side counts it
         is_plain = is_plain || form == Form::kPlain;
         is_permuted = is_permuted || form == Form::kPermuted;
       } else {
@@ -223,6 +249,47 @@ class Region {
     if (giver.form == Form::kPermuted) return any_plain ? 1 : 0;
     if (giver.form == Form::kEither) return any_plain && any_permuted ? 1 : 0;
     return any_permuted ? 1 : 0;
+  }
+
+  // What Transposes move once they are merged: for each value that no Transpose makes, the different forms of it that are
+  // needed, directly or through Transposes, and that are not the one it is made in.
+  int64_t exact_cost(const std::vector<bool>& permuted) {
+    std::map<ValueId, std::set<Perm>> needed;
+    for (const RegionValue& value : values_) {
+      ValueId root = value.id;
+      while (rewriter_.is_op(rewriter_.producer(root), "Transpose")) root = rewriter_.input(rewriter_.producer(root), 0);
+      if (needed.count(root) > 0) continue;
+      collect_forms(root, identity_perm(rewriter_.value(root).shape.rank), permuted, needed[root]);
+    }
+    int64_t cost = 0;
+    for (const auto& [root, forms] : needed) {
+      const Value& value = rewriter_.value(root);
+      const int maker = maker_of(root);
+      const bool is_made_permuted = maker >= 0 && permuted[static_cast<size_t>(maker)];
+      const Perm made = is_made_permuted ? values_[index_[root]].perm : identity_perm(value.shape.rank);
+      std::set<Perm> orders;
+      for (const Perm& form : forms) orders.insert(order_of(value.shape, form));
+      orders.erase(order_of(value.shape, made));
+      cost += bytes_of(value) * static_cast<int64_t>(orders.size());
+    }
+    return cost;
+  }
+
+  // Adds the forms in which `id`, itself its root permuted by `perm`, is needed.
+  void collect_forms(ValueId id, const Perm& perm, const std::vector<bool>& permuted, std::set<Perm>& forms) {
+    if (rewriter_.is_output(id)) forms.insert(perm);
+    const auto known = index_.find(id);
+    for (int n : rewriter_.consumers(id)) {
+      const int inner = inner_index(n);
+      if (inner >= 0 && permuted[static_cast<size_t>(inner)] && known != index_.end()) {
+        if (follows(inner, id)) forms.insert(compose(perm, values_[known->second].perm));
+        if (leaves(inner, id)) forms.insert(perm);
+      } else if (rewriter_.is_op(n, "Transpose")) {
+        collect_forms(rewriter_.output(n), compose(perm, perm_of(rewriter_.view(n))), permuted, forms);
+      } else {
+        forms.insert(perm);
+      }
+    }
   }
 
   static int cut_node(MinCut& cut, const std::vector<int>& nodes, const Side& side) {
@@ -247,6 +314,7 @@ class Region {
   }
 
   void change_node(int n, const OperandPerms& perms, const std::unordered_map<ValueId, ValueId>& other_form) {
+    permute_node(rewriter_, n, perms);
     for (size_t i = 0; i < perms.outputs.size(); ++i) {
       const auto found = other_form.find(rewriter_.output(n, i));
       if (found != other_form.end() && has_perm(perms.outputs[i])) rewriter_.set_output(n, i, found->second);
@@ -255,7 +323,6 @@ class Region {
       const auto found = other_form.find(rewriter_.input(n, i));
       if (found != other_form.end() && has_perm(perms.inputs[i])) rewriter_.set_input(n, i, found->second);
     }
-    permute_node(rewriter_, n, perms);
   }
 
   Rewriter& rewriter_;
@@ -295,33 +362,48 @@ bool relayout(Rewriter& rewriter, ValueId seed, const Perm& perm, TriedSeeds& tr
 
 int merge_transposes(Rewriter& rewriter) {
   int changes = 0;
-  std::map<std::pair<ValueId, Perm>, int> made;  // the Transpose that makes this of that
+  const auto set_transpose = [&](int n, ValueId source, const Perm& perm) {
+    if (source == rewriter.input(n, 0)) return;
+    rewriter.set_input(n, 0, source);
+    rewriter.node(n).attrs["perm"] = std::vector<int64_t>(perm.begin(), perm.end());
+    ++changes;
+  };
   for (int n = 0; n < rewriter.num_nodes(); ++n) {
     if (!rewriter.is_op(n, "Transpose")) continue;
     const auto [source, perm] = find_source(rewriter, n);
-    if (source != rewriter.input(n, 0)) {
-      rewriter.set_input(n, 0, source);
-      rewriter.node(n).attrs["perm"] = std::vector<int64_t>(perm.begin(), perm.end());
-      ++changes;
-    }
-    if (is_identity(perm)) {
-      if (rewriter.bypass(n)) ++changes;
+    if (!is_identity(perm)) continue;
+    set_transpose(n, source, perm);
+    if (rewriter.bypass(n)) ++changes;
+  }
+  std::map<std::pair<ValueId, Perm>, int> made;  // the Transpose that brings this value's elements into this order
+  for (int n = 0; n < rewriter.num_nodes(); ++n) {
+    if (!rewriter.is_op(n, "Transpose")) continue;
+    const auto [source, perm] = find_source(rewriter, n);
+    const Shape& shape = rewriter.value(source).shape;
+    if (keeps_order(shape, perm)) {
+      set_transpose(n, source, perm);
       continue;
     }
-    const auto [place, is_new] = made.emplace(std::pair(source, perm), n);
-    if (is_new) continue;
-    // A graph output must stay; the other one's readers can read it.
-    int kept = place->second;
-    int dropped = n;
-    if (rewriter.is_dead(kept)) {
-      place->second = n;
+    int& same = made.emplace(std::pair(source, order_of(shape, perm)), n).first->second;
+    if (rewriter.is_dead(same)) same = n;
+    if (same == n) {
+      set_transpose(n, source, perm);
       continue;
     }
-    if (rewriter.is_output(rewriter.output(dropped))) std::swap(kept, dropped);
+    const Perm other = perm_of(rewriter.view(same));
+    if (other != perm) {
+      set_transpose(n, rewriter.output(same), compose(inverse(other), perm));
+      continue;
+    }
+    // Equal ones: a graph output must stay; the other one's readers can read it.
+    const bool swap = rewriter.is_output(rewriter.output(n));
+    const int kept = swap ? n : same;
+    const int dropped = swap ? same : n;
     if (rewriter.is_output(rewriter.output(dropped))) continue;
+    set_transpose(kept, source, perm);
     rewriter.replace_uses(rewriter.output(dropped), rewriter.output(kept));
     rewriter.remove(dropped);
-    place->second = kept;
+    same = kept;
     ++changes;
   }
   for (bool again = true; again;) {
