@@ -79,12 +79,7 @@ function bad_net() {
   const a = g.node('Bake', [x], {}, { name: 'oven' });
   const w = g.initializer('w', 'float32', [4, 4, 3, 3], new Float32Array(144));
   const b = g.node('Conv', [x, w], { group: 3 }, { name: 'stem/conv' });
-  const c = g.node(
-    'Resize',
-    [x, '', g.initializer('s', 'float32', [4], [1, 1, 2, 2])],
-    { mode: 'cubic', coordinate_transformation_mode: 'tf_crop_and_resize' },
-    { name: 'up' },
-  );
+  const c = g.node('Cast', [x], { to: 8 }, { name: 'to_text' }); // to strings
   g.output(a, null);
   g.output(b, null);
   g.output(c, null);
@@ -99,7 +94,9 @@ test('all_problems_come_at_once', async () => {
     assert.equal(by_node['oven'].op, 'Bake');
     assert.equal(by_node['oven'].opset, 13);
     assert.equal(by_node['stem/conv']?.code, 'INVALID_MODEL');
-    assert.equal(by_node['up']?.code, 'UNSUPPORTED');
+    assert.equal(by_node['to_text']?.code, 'UNSUPPORTED');
+    assert.deepEqual([by_node['to_text'].attribute, by_node['to_text'].value], ['to', '8 (STRING)']);
+    assert.match(by_node['to_text'].supported, /FLOAT|float/);
     for (const { message, node } of error.problems) assert.ok(message.includes(node), message);
     assert.equal(error.code, error.problems[0].code);
     assert.equal(error.node, error.problems[0].node);

@@ -108,7 +108,11 @@ test('what_is_no_bundle_is_told_apart', async (t) => {
     [write('lfs.kiln', 'version https://git-lfs.github.com/spec/v1\n'), 'NOT_A_MODEL', /git-LFS pointer/],
     [write('m.onnx', onnx), 'NOT_A_MODEL', /m\.onnx': got an ONNX model, not a bundle: compile it first/],
     [write('empty.kiln', ''), 'TRUNCATED', /empty\.kiln': the file is empty/],
-    [write('cut.kiln', bundle.subarray(0, bundle.length - 1)), 'TRUNCATED', /cut\.kiln': .*1 byte/],
+    [
+      write('cut.kiln', bundle.subarray(0, bundle.length - 1)),
+      'TRUNCATED',
+      /cut\.kiln': the bundle is truncated: \d+ of \d+ bytes, 1 are missing/,
+    ],
     [with_version(2), 'VERSION', /the bytes given: .*version 2/],
     [with_version(0xffffffff), 'VERSION', /version 4294967295/],
   ];

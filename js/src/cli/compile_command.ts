@@ -33,7 +33,7 @@ export const compile_command: Command = {
     const bundle = job.result(output);
     if (bundle) {
       await write_user_file(output, bundle);
-      say(`wrote ${output}: ${(bundle.length / 1e6).toFixed(2)} MB`);
+      say(`wrote ${output}`);
     }
     return 0;
   },

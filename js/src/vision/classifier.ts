@@ -1,7 +1,8 @@
 // Classifier: an image in, the likeliest classes out.
 import { KilnError } from '../core/errors.ts';
-import { load, type LoadOptions, type Model } from '../core/model.ts';
+import { load, type LoadOptions, type Model, type TensorInfo } from '../core/model.ts';
 import type { ModelSource } from '../core/source.ts';
+import { num_elements } from '../core/tensor.ts';
 import { image_pixels, type ImageSource } from './image.ts';
 import { recipe_of, type PreprocessRecipe } from './recipe.ts';
 import { image_io, Scratch, VisionStage, type StageTimes } from './stage.ts';
@@ -39,6 +40,20 @@ function are_probabilities(scores: Float32Array): boolean {
   return Math.abs(sum - 1) < 1e-3;
 }
 
+/** The output with class scores: of one row, with one score a label if there are labels, else the first of its kind. */
+function score_output(outputs: readonly TensorInfo[], num_labels: number): number {
+  const is_row = ({ dtype, shape }: TensorInfo): boolean =>
+    dtype === 'f32' && num_elements(shape) > 0 && shape.filter((dim) => dim !== 1).length <= 1;
+  const labelled = outputs.findIndex((info) => is_row(info) && num_elements(info.shape) === num_labels);
+  const found = labelled >= 0 ? labelled : outputs.findIndex(is_row);
+  if (found >= 0) return found;
+  const list = outputs.map(({ name, dtype, shape }) => `'${name}' ${dtype} [${shape.join(', ')}]`).join(', ');
+  throw new KilnError(
+    'UNSUPPORTED',
+    `none of the outputs ${list} holds class scores ([1, classes] of f32); use model.run()`,
+  );
+}
+
 /**
  * Tells what an image shows, with a ResNet-style model.
  * @example
@@ -53,23 +68,17 @@ export class Classifier {
   times: StageTimes = { pre_ms: 0, run_ms: 0, post_ms: 0 };
 
   readonly #stage: VisionStage;
+  readonly #output: number;
   readonly #softmax: boolean | 'auto';
   readonly #buffer = new Scratch();
 
-  /** @param model a loaded bundle whose first output holds one score a class */
+  /** @param model a loaded bundle with an output that holds one score a class */
   constructor(model: Model, options: ClassifierOptions = {}) {
-    const [output] = image_io(model).outputs;
-    const size = output?.shape.reduce((n, dim) => n * dim, 1) ?? 0;
-    const flat = output && output.shape.filter((dim) => dim !== 1).length <= 1;
-    if (!output || !flat || output.dtype !== 'f32' || size < 1) {
-      throw new KilnError(
-        'UNSUPPORTED',
-        `output '${output?.name}' [${output?.shape.join(', ')}] holds no class scores ([1, classes] of f32); use model.run()`,
-      );
-    }
     this.model = model;
-    this.num_classes = size;
     this.labels = options.labels ?? (model.metadata['labels'] ?? '').split('\n').filter(Boolean);
+    const { outputs } = image_io(model);
+    this.#output = score_output(outputs, this.labels.length);
+    this.num_classes = num_elements(outputs[this.#output]!.shape);
     this.#softmax = options.softmax ?? 'auto';
     this.#stage = new VisionStage(model, recipe_of(model.metadata, options.preprocess));
   }
@@ -97,7 +106,7 @@ export class Classifier {
     const k = Math.min(top, this.num_classes);
     const { value, times } = await this.#stage.run(image_pixels(image), options.signal, ({ native, handle }) => {
       const indices = this.#buffer.reserve(native, this.num_classes * 8, 'class scores');
-      const scores = native.io_data(handle, 1, 0);
+      const scores = native.io_data(handle, 1, this.#output);
       const apply =
         this.#softmax === 'auto'
           ? !are_probabilities(new Float32Array(native.exports.memory.buffer, scores, this.num_classes))
