@@ -4,7 +4,7 @@ if(EMSCRIPTEN AND NOT KILN_WASM_TESTS)
 endif()
 enable_testing()
 file(GLOB_RECURSE unit_tests CONFIGURE_DEPENDS src/*test.cc tests/native/*.cc)
-add_executable(kiln_tests ${unit_tests} tests/support/op_test.cc tests/support/main.cc)
+add_executable(kiln_tests ${unit_tests} tests/support/op_test.cc tests/support/pass_test.cc tests/support/main.cc)
 target_include_directories(kiln_tests PRIVATE tests/support)
 target_compile_definitions(kiln_tests PRIVATE DOCTEST_CONFIG_NO_EXCEPTIONS_BUT_WITH_ALL_ASSERTS
                                               KILN_SOURCE_DIR="${CMAKE_CURRENT_SOURCE_DIR}")
