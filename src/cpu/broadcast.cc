@@ -41,7 +41,7 @@ const char* layout_problem(const TensorRef& tensor, bool strided) {
     return "operand has no valid dtype or rank";
   }
   constexpr int64_t kMaxElements = int64_t{1} << 40;
-  int64_t extent = 1;
+  int64_t span = 1;  // elements from the first to behind the last of the axes so far
   int64_t elements = 1;
   bool empty = false;
   for (int i = tensor.rank - 1; i >= 0; --i) {
@@ -51,10 +51,10 @@ const char* layout_problem(const TensorRef& tensor, bool strided) {
     if (dim > 0 && elements > kMaxElements / dim) return "operand has too many elements";
     elements *= dim > 0 ? dim : 1;
     if (dim == 1 || empty) continue;
-    if (tensor.strides[i] < extent || (!strided && tensor.strides[i] != extent)) {
+    if (tensor.strides[i] < span || (!strided && tensor.strides[i] != span)) {
       return "an operand has strides that this kernel does not take";
     }
-    extent = tensor.strides[i] * dim;
+    span += (dim - 1) * tensor.strides[i];
   }
   return nullptr;
 }

@@ -31,7 +31,7 @@ struct BroadcastLoop {
 
 // What kernels' checks ask of hostile operands. Each gives null, or what is wrong (a static text).
 //
-// Row-major with gaps at most: dims >= 0 and every stride at least the extent of the axes behind it, so that
+// Row-major with gaps at most: dims >= 0 and every stride at least the span of the axes behind it, so that
 // elements do not overlap and there are no more of them than the tensor's bytes. `strided` = false asks for
 // no gaps.
 const char* layout_problem(const TensorRef& tensor, bool strided);

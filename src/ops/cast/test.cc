@@ -58,3 +58,11 @@ TEST_CASE("cast_refuses_strings_and_small_floats") {
   OpTest("Cast", 19).attr("to", int64_t{17}).input(random_tensor({1}, 1)).expect_problem("to=17");
   OpTest("Cast", 13).input(random_tensor({1}, 1)).expect_problem("to=absent");
 }
+
+TEST_CASE("cast_check_holds_against_changed_steps") {
+  OpTest("Cast", 13)
+      .attr("to", int64_t{1})
+      .input(random_tensor({3, 5}, 1, 0, 255, DType::kU8))
+      .expect_check_guards();
+  OpTest("Cast", 13).attr("to", int64_t{10}).input(random_tensor({3, 5}, 1)).expect_check_guards();
+}

@@ -183,3 +183,32 @@ TEST_CASE("norm_checks_refuse_hostile_steps") {
   l.size = 5;
   CHECK(lrn->check(lrn_args).ok());
 }
+
+TEST_CASE("norm_checks_hold_against_changed_steps") {
+  for (const char* layout : {"NCHW", "NHWC"}) {
+    const int64_t channels = layout[1] == 'C' ? 3 : 5;
+    OpTest batch("BatchNormalization", 15);
+    batch.attr("layout", layout);
+    add_batch_norm_inputs(batch, {2, 3, 4, 5}, channels, 1).expect_check_guards();
+    OpTest instance("InstanceNormalization", 6);
+    instance.attr("layout", layout)
+        .input(random_tensor({2, 3, 4, 5}, 1))
+        .constant(random_tensor({channels}, 2));
+    instance.constant(random_tensor({channels}, 3)).expect_check_guards();
+    OpTest("LRN", 13)
+        .attr("layout", layout)
+        .attr("size", int64_t{3})
+        .input(random_tensor({2, 3, 4, 5}, 1))
+        .expect_check_guards();
+  }
+  OpTest training("BatchNormalization", 15);
+  training.attr("training_mode", int64_t{1}).outputs(3);
+  add_batch_norm_inputs(training, {2, 3, 4, 5}, 3, 1).expect_check_guards();
+  OpTest layer("LayerNormalization", 17);
+  layer.input(random_tensor({3, 8}, 1))
+      .constant(random_tensor({8}, 2))
+      .constant(random_tensor({8}, 3))
+      .outputs(3);
+  layer.expect_check_guards();
+  OpTest("MeanVarianceNormalization", 13).input(random_tensor({2, 3, 4, 5}, 1)).expect_check_guards();
+}

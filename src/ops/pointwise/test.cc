@@ -391,3 +391,26 @@ TEST_CASE("pointwise_checks_refuse_hostile_steps") {
   b.op = 8;
   CHECK_FALSE(binary->check(args).ok());
 }
+
+TEST_CASE("pointwise_checks_hold_against_changed_steps") {
+  OpTest("Sigmoid", 13).input(random_tensor({2, 3, 5}, 1)).expect_check_guards();
+  OpTest("Sin", 13).input(random_tensor({2, 3, 5}, 1)).expect_check_guards();
+  OpTest clip("Clip", 13);
+  clip.input(random_tensor({2, 3}, 1))
+      .input(make_f32_scalar(-3))
+      .input(make_f32_scalar(3))
+      .expect_check_guards();
+  OpTest("Dropout", 12).input(random_tensor({2, 3}, 1)).outputs(2).expect_check_guards();
+  OpTest add("Add", 13);
+  add.attr("activation", "Clip").attr("activation_b", 6.0f);
+  add.input(random_tensor({2, 3, 5}, 1)).input(random_tensor({3, 1}, 2)).expect_check_guards();
+  OpTest("Mul", 13).input(random_tensor({90, 3}, 1)).input(random_tensor({3}, 2)).expect_check_guards();
+  OpTest("Pow", 13).input(random_tensor({2, 5}, 1)).input(random_tensor({2, 1}, 2)).expect_check_guards();
+  OpTest sum("Sum", 13);
+  sum.input(random_tensor({2, 5}, 1))
+      .input(random_tensor({5}, 2))
+      .input(random_tensor({2, 1}, 3))
+      .expect_check_guards();
+  OpTest mean("Mean", 13);
+  mean.input(random_tensor({2, 5}, 1)).input(random_tensor({5}, 2)).expect_check_guards();
+}

@@ -5,7 +5,6 @@ namespace kiln::ops::reduce {
 
 void reduce_any(const KernelArgs& args);
 void arg_reduce_any(const KernelArgs& args);
-void cum_sum_any(const KernelArgs& args);
 
 namespace {
 
@@ -173,41 +172,6 @@ ParamBytes arg_params(const NodeView& node) {
   return pack_params(params);
 }
 
-int64_t cum_sum_axis(const Tensor& tensor) {
-  return tensor.num_elements() == 1 ? element_as_i64(tensor.dtype(), tensor.data(), 0) : INT64_MAX;
-}
-
-void infer_cum_sum(const NodeView& node, Inference& out) {
-  if (!out.check_inputs(2, 2) || !takes_number(node, out, false)) return;
-  const Tensor* axis = out.need_constant(1, "axis");
-  if (axis == nullptr) return;
-  int normal = 0;
-  const int rank = node.input_shape(0).rank;
-  if (!normalize_axis(cum_sum_axis(*axis), rank, &normal)) {
-    out.invalid("axis", std::to_string(cum_sum_axis(*axis)), strf("one axis within [-%d, %d)", rank, rank));
-    return;
-  }
-  out.set_output(0, node.input_dtype(0), node.input_shape(0));
-}
-
-ParamBytes cum_sum_params(const NodeView& node) {
-  CumSumParams params;
-  int axis = 0;
-  normalize_axis(cum_sum_axis(*node.constant(1)), node.input_shape(0).rank, &axis);
-  split_at(node.input_shape(0), axis, &params);
-  params.exclusive = node.attr_int("exclusive", 0) != 0;
-  params.reverse = node.attr_int("reverse", 0) != 0;
-  return pack_params(params);
-}
-
-Status lower_cum_sum(const NodeView& node, Lowering& out) {
-  out.kernel = "cum_sum_any";
-  out.params = cum_sum_params(node);
-  out.inputs = {{node.node().inputs[0], nullptr}};
-  out.outputs = node.node().outputs;
-  return {};
-}
-
 constexpr OpDef reduction(const char* op, const char* summary) {
   return {op, "", 1, summary, infer_reduce, reduce_params, reduce_any, nullptr, lower_reduce};
 }
@@ -232,8 +196,6 @@ std::span<const OpDef> definitions() {
        infer_arg, arg_params, arg_reduce_any, "arg_reduce_any", nullptr},
       {"ArgMin", "", 1, "y = position of the smallest along axis, select_last_index; floats, integers to i64",
        infer_arg, arg_params, arg_reduce_any, "arg_reduce_any", nullptr},
-      {"CumSum", "", 11, "y = running sum along a constant axis, exclusive, reverse; floats, integers",
-       infer_cum_sum, cum_sum_params, cum_sum_any, nullptr, lower_cum_sum},
   };
   return kDefs;
 }

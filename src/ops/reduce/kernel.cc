@@ -12,7 +12,6 @@ namespace kiln::ops::reduce {
 
 void reduce_any(const KernelArgs& args);
 void arg_reduce_any(const KernelArgs& args);
-void cum_sum_any(const KernelArgs& args);
 
 namespace {
 
@@ -231,14 +230,6 @@ const char* arg_reduce_problem(const KernelArgs& args) {
   return p.axis < 1 ? "position within nothing" : reduced_problem(args, p);
 }
 
-const char* cum_sum_problem(const KernelArgs& args) {
-  if (const char* what = dense_problem(args, sizeof(CumSumParams))) return what;
-  const auto& p = args.params_as<CumSumParams>();
-  if (args.out[0].dtype != args.in[0].dtype) return kOperands;
-  if (args.out[0].num_elements() != args.in[0].num_elements()) return "input and output differ in size";
-  return split_problem(args.in[0].num_elements(), p.outer, p.axis, p.inner);
-}
-
 }  // namespace
 
 std::span<const KernelDef> kernels() {
@@ -246,7 +237,6 @@ std::span<const KernelDef> kernels() {
       {"reduce_f32", reduce_f32, check_by<reduce_f32_problem>, false, false},
       {"reduce_any", reduce_any, check_by<reduce_any_problem>, false, false},
       {"arg_reduce_any", arg_reduce, check_by<arg_reduce_problem>, false, false},
-      {"cum_sum_any", cum_sum_any, check_by<cum_sum_problem>, false, false},
   };
   return kKernels;
 }

@@ -1,4 +1,4 @@
-// Reductions over axes (ReduceSum, ReduceMean, …), ArgMax and ArgMin, and CumSum.
+// Reductions over axes (ReduceSum, ReduceMean, …), ArgMax and ArgMin.
 #pragma once
 
 #include <cstdint>
@@ -42,15 +42,6 @@ struct ArgReduceParams {
   int32_t inner = 0;
   int32_t is_min = 0;
   int32_t select_last = 0;
-};
-
-// cum_sum_any: y[i] = sum of x[j] for j <= i (exclusive: j < i; reverse: from the end) along the middle axis.
-struct CumSumParams {
-  int32_t outer = 0;
-  int32_t axis = 0;
-  int32_t inner = 0;
-  int32_t exclusive = 0;
-  int32_t reverse = 0;
 };
 
 }  // namespace kiln::ops::reduce

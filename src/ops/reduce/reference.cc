@@ -187,35 +187,4 @@ void arg_reduce_any(const KernelArgs& args) {
   });
 }
 
-void cum_sum_any(const KernelArgs& args) {
-  const auto& p = args.params_as<CumSumParams>();
-  const TensorRef& x = args.in[0];
-  const TensorRef& y = args.out[0];
-  const bool in_f64 = is_float(x.dtype);
-  if (x.num_elements() == 0) return;
-  parallel_for(args.parallel, p.outer, [&](int outer, int) {
-    for (int64_t i = 0; i < p.inner; ++i) {
-      double sum = 0;
-      uint64_t sum_i64 = 0;
-      for (int64_t a = 0; a < p.axis; ++a) {
-        const int64_t at = (int64_t{outer} * p.axis + (p.reverse ? p.axis - 1 - a : a)) * p.inner + i;
-        const double value = in_f64 ? element_as_f64(x.dtype, x.data, at) : 0;
-        const uint64_t value_i64 = in_f64 ? 0 : static_cast<uint64_t>(element_as_i64(x.dtype, x.data, at));
-        if (!p.exclusive) {
-          sum += value;
-          sum_i64 += value_i64;
-        }
-        if (in_f64)
-          store_f64(y.dtype, y.data, at, sum);
-        else
-          store_i64(y.dtype, y.data, at, static_cast<int64_t>(sum_i64));
-        if (p.exclusive) {
-          sum += value;
-          sum_i64 += value_i64;
-        }
-      }
-    }
-  });
-}
-
 }  // namespace kiln::ops::reduce

@@ -147,31 +147,15 @@ TEST_CASE("arg_max_and_arg_min") {
   OpTest("ArgMax", 13).input(Tensor(DType::kF32, {0, 2})).expect_problem("not empty");
 }
 
-TEST_CASE("cum_sum_forms") {
-  const Tensor x = make_tensor(DType::kF64, {5}, {1, 2, 3, 4, 5});
-  const Tensor axis = make_tensor(DType::kI32, {}, {0});
-  OpTest("CumSum", 14).input(x).constant(axis).expect_reference(0, {5}, {1, 3, 6, 10, 15});
-  OpTest("CumSum", 14)
-      .attr("exclusive", int64_t{1})
-      .input(x)
-      .constant(axis)
-      .expect_reference(0, {5}, {0, 1, 3, 6, 10});
-  OpTest("CumSum", 14)
-      .attr("reverse", int64_t{1})
-      .input(x)
-      .constant(axis)
-      .expect_reference(0, {5}, {15, 14, 12, 9, 5});
-  OpTest("CumSum", 14)
-      .attr("reverse", int64_t{1})
-      .attr("exclusive", int64_t{1})
-      .input(x)
-      .constant(axis)
-      .expect_reference(0, {5}, {14, 12, 9, 5, 0});
-  OpTest("CumSum", 14)
-      .input(random_tensor({2, 3, 4}, 1))
-      .constant_i64({-2})
-      .expect_kernel_matches_reference(0);
-  OpTest("CumSum", 14).input(x).constant_i64({1}).expect_problem("axis=1");
+TEST_CASE("reduce_checks_hold_against_changed_steps") {
+  OpTest("ReduceMean", 11).ints("axes", {1, 2}).input(random_tensor({2, 3, 4, 5}, 1)).expect_check_guards();
+  OpTest("ReduceMax", 11).ints("axes", {-1}).input(random_tensor({6, 9}, 1)).expect_check_guards();
+  OpTest("ReduceLogSumExp", 11).ints("axes", {0, 2}).input(random_tensor({2, 3, 4}, 1)).expect_check_guards();
+  OpTest("ArgMax", 13).attr("axis", int64_t{1}).input(random_tensor({2, 3, 5}, 1)).expect_check_guards();
+  OpTest("ArgMin", 13)
+      .attr("axis", int64_t{2})
+      .input(random_tensor({2, 3, 5}, 1, 0, 9, DType::kI32))
+      .expect_check_guards();
 }
 
 TEST_CASE("reduce_checks_refuse_hostile_steps") {

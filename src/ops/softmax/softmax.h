@@ -5,7 +5,8 @@
 
 namespace kiln::ops::softmax {
 
-// The tensor seen as (outer, axis, inner), dense; before opset 13 the axis takes in all dims behind it (inner = 1).
+// The tensor seen as (outer, axis, inner), dense; before opset 13 the axis takes in all dims behind it (inner
+// = 1).
 struct SoftmaxParams {
   int32_t outer = 0;
   int32_t axis = 0;

@@ -61,3 +61,9 @@ TEST_CASE("softmax_check_refuses_sizes_that_do_not_match") {
     CHECK_FALSE(kernel->check({&p, sizeof(p), &in, 1, &out, 1, nullptr, 0, &serial_parallel()}).ok());
   }
 }
+
+TEST_CASE("softmax_check_holds_against_changed_steps") {
+  OpTest("Softmax", 13).input(random_tensor({3, 7}, 1)).expect_check_guards();
+  OpTest("LogSoftmax", 13).attr("axis", int64_t{1}).input(random_tensor({2, 3, 6}, 1)).expect_check_guards();
+  OpTest("Softmax", 13).input(random_tensor({3, 7}, 1, -1, 1, DType::kF16)).expect_check_guards();
+}

@@ -40,3 +40,9 @@ TEST_CASE("where_known_values_and_refusals") {
   OpTest("Where", 9).input(condition).input(a).input(random_tensor({3}, 1)).expect_problem("broadcasts");
   OpTest("Where", 8).input(condition).input(a).input(b).expect_problem("opset");
 }
+
+TEST_CASE("where_check_holds_against_changed_steps") {
+  OpTest test("Where", 16);
+  test.input(Tensor(DType::kBool, {2, 1})).input(random_tensor({2, 5}, 1)).input(random_tensor({5}, 2));
+  test.expect_check_guards();
+}
