@@ -101,7 +101,7 @@ test('yolox_nano_boxes_of_40_pictures', options, async (t) => {
     const expected = await detector.detect(images[name], settings);
     const same = { iou: 0.98, score_tolerance: 0.005 };
     assert.equal(differing_boxes(found[name].decoded_by_node, expected, same), undefined, name);
-    const other_decoder = { iou: 0.9, score_tolerance: 0.03, threshold: settings.score };
+    const other_decoder = { iou: 0.9, score_tolerance: 0.03, threshold: settings.score, nms_iou: settings.iou };
     assert.equal(differing_boxes(found[name].decoded_here, expected, other_decoder), undefined, name);
   }
 });

@@ -75,7 +75,7 @@ test('the_boxes_kept_with_the_pictures', options, async () => {
       class: class_id,
     }));
     // JPEG decoders differ by a level or two a pixel.
-    const tolerance = { iou: 0.95, score_tolerance: 0.02, threshold: kScore };
+    const tolerance = { iou: 0.95, score_tolerance: 0.02, threshold: kScore, nms_iou: kIou };
     assert.equal(differing_boxes(actual, expected, tolerance), undefined, name);
   }
 });

@@ -62,15 +62,25 @@ export function box_iou(a, b) {
   return union > 0 ? (width * height) / union : 0;
 }
 
+const kNmsMargin = 0.01;
+
 /**
  * Why two lists of {box, score, class} are not the same, or undefined: each box needs a partner of its own of the same
- * class within the tolerances. Boxes whose score is within score_tolerance of `threshold` may be on one side only.
+ * class within the tolerances. A box may be on one side only if a tiny difference decides about it: its score is within
+ * score_tolerance of `threshold`, or its overlap with a better box within 0.01 of `nms_iou`.
  */
-export function differing_boxes(actual, expected, { iou, score_tolerance, threshold = -1 }) {
+export function differing_boxes(actual, expected, { iou, score_tolerance, threshold = -1, nms_iou = -1 }) {
   const left = new Set(actual);
   const text = ({ box, score, class: id }) =>
     `class ${id} ${score.toFixed(4)} [${box.map((v) => v.toFixed(1)).join(', ')}]`;
-  const is_borderline = ({ score }) => score < threshold + score_tolerance;
+  const is_borderline = (one) =>
+    one.score < threshold + score_tolerance ||
+    [...actual, ...expected].some(
+      (other) =>
+        other.class === one.class &&
+        other.score > one.score &&
+        Math.abs(box_iou(other.box, one.box) - nms_iou) < kNmsMargin,
+    );
   for (const wanted of expected) {
     const partner = [...left]
       .filter((one) => one.class === wanted.class && Math.abs(one.score - wanted.score) <= score_tolerance)

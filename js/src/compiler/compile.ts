@@ -114,6 +114,7 @@ export interface CompileOptions extends LongCallOptions {
 
 const kModelFile = 'model.onnx';
 const kBundleFile = 'model.kiln';
+const kNotice = 'notice: ';
 // Names that no external data file of a model has.
 const kLabelsFile = 'option:labels';
 const kPreprocessFile = 'option:preprocess';
@@ -171,16 +172,18 @@ export async function compile(source: ModelSource, options: CompileOptions = {})
   const line = command_line(options, files);
   const job = await run_compiler(line, files, options.wasm);
   throw_if_aborted(options.signal);
-  const notices = job.stderr.split('\n').filter(Boolean);
+  const lines = job.stderr.split('\n').filter(Boolean);
+  const notices = lines.filter((line) => line.startsWith(kNotice)).map((line) => line.slice(kNotice.length));
   if (job.exit_code !== 0) {
     const first = job.problems[0];
-    const summary = notices.join('\n').replace(/^error: /, '') || 'compiling failed';
+    const errors = lines.filter((line) => !line.startsWith(kNotice));
+    const summary = errors.map((line) => line.replace(/^error: (model\.onnx: )?/, '')).join('\n') || 'compiling failed';
     throw new KilnError(first?.code ?? 'INVALID_ARGUMENT', `${source_name(source)}: ${summary}`, {
       node: first?.node ?? '',
       problems: job.problems,
     });
   }
-  notices.forEach((notice) => options.onNotice?.(notice.replace(/^notice: /, '')));
+  notices.forEach((notice) => options.onNotice?.(notice));
   const bundle = job.result(kBundleFile);
   if (!bundle) throw new KilnError('INTERNAL', 'the compiler gave no bundle');
   options.onProgress?.({ stage: 'compile', loaded: 1, total: 1 });
