@@ -18,7 +18,7 @@ const kNets = [
   ['mobilenet_v2', { size: 224 }],
   ['yolov8n', { size: 640 }],
   ['yolov8n', { size: 320, simplify: false, bn: true }],
-  ['yolov5n', { size: 320 }],
+  ['yolov5n', { size: 320 }, 3e-4], // onnxruntime's own optimisation levels differ by 1.1e-4 on it
 ];
 
 const photo = await read_picture(list_sample_photos()[0]);
@@ -32,7 +32,7 @@ async function photo_tensor(name, size) {
   return tensor;
 }
 
-for (const [name, options] of kNets) {
+for (const [name, options, tolerance = kTolerance] of kNets) {
   test(`${name} ${JSON.stringify(options)}`, async (t) => {
     const onnx = write_onnx(make_layout(name, options));
     const start = performance.now();
@@ -54,7 +54,7 @@ for (const [name, options] of kNets) {
         `arena ${(memory.arena_bytes / 1e6).toFixed(1)} MB, ${ratio.toFixed(3)} of the live peak; ` +
         `weights ${(memory.weights_bytes / 1e6).toFixed(1)} MB, wasm memory ${(memory.wasm_bytes / 1e6).toFixed(1)} MB`,
     );
-    assert.ok(Math.max(...errors) <= kTolerance, `relative error ${Math.max(...errors)}`);
+    assert.ok(Math.max(...errors) <= tolerance, `relative error ${Math.max(...errors)}`);
     const allowed = memory.weights_bytes + kMemoryOverhead * memory.peak_live_bytes;
     assert.ok(memory.arena_bytes <= kMemoryOverhead * memory.peak_live_bytes);
     assert.ok(
