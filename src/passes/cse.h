@@ -5,8 +5,8 @@
 
 namespace kiln {
 
-// Constants with the same type and bits become one; nodes with the same operator, attributes and inputs become one (the first),
-// unless both make graph outputs. Returns how many nodes and constants went.
+// Constants with the same type and bits become one; nodes with the same operator, attributes and inputs
+// become one (the first), unless both make graph outputs. Returns how many nodes and constants went.
 Result<int> cse(Graph& graph, const OpRegistry& ops);
 
 }  // namespace kiln

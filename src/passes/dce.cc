@@ -9,7 +9,8 @@ namespace {
 
 bool has_optional_outputs(const Node& node) {
   static constexpr const char* kOps[] = {"MaxPool", "Dropout", "BatchNormalization", "LayerNormalization"};
-  return node.domain.empty() && std::any_of(std::begin(kOps), std::end(kOps), [&](const char* op) { return node.op == op; });
+  return node.domain.empty() &&
+         std::any_of(std::begin(kOps), std::end(kOps), [&](const char* op) { return node.op == op; });
 }
 
 }  // namespace

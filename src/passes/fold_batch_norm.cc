@@ -16,7 +16,8 @@ struct Producer {
 struct WeightRows {
   int64_t rows = 0;
   int64_t length = 1;
-  int64_t in_group = 1;   // rows of one group, ConvTranspose: channel = row / in_group * channels + row % channels
+  int64_t in_group =
+      1;  // rows of one group, ConvTranspose: channel = row / in_group * channels + row % channels
   int64_t channels = 1;
 
   int64_t channel(int64_t row) const { return row / in_group * channels + row % channels; }
@@ -77,7 +78,8 @@ void fold(Rewriter& rewriter, const Producer& producer, const Affine& affine) {
     float* to = scaled.as<float>();
     for (int64_t row = 0; row < rows.rows; ++row) {
       const double scale = affine.scale[static_cast<size_t>(rows.channel(row))];
-      for (int64_t i = row * rows.length; i < (row + 1) * rows.length; ++i) to[i] = static_cast<float>(from[i] * scale);
+      for (int64_t i = row * rows.length; i < (row + 1) * rows.length; ++i)
+        to[i] = static_cast<float>(from[i] * scale);
     }
   }
   std::vector<double> bias(static_cast<size_t>(producer.channels), 0.0);
@@ -93,7 +95,8 @@ void fold(Rewriter& rewriter, const Producer& producer, const Affine& affine) {
 
   const std::string weights_name = node.input(1).name;
   if (is_scaled) rewriter.set_input(producer.n, 1, rewriter.add_constant(weights_name, std::move(scaled)));
-  rewriter.set_input(producer.n, 2, rewriter.add_constant(bias_name, make_f32(Shape{producer.channels}, bias)));
+  rewriter.set_input(producer.n, 2,
+                     rewriter.add_constant(bias_name, make_f32(Shape{producer.channels}, bias)));
   if (is_gemm) rewriter.node(producer.n).attrs.erase("beta");
 }
 

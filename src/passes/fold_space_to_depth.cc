@@ -17,14 +17,16 @@ struct Lattice {
   int64_t step[2] = {1, 1};
 };
 
-// Adds the Slice `n` in front of what `lattice` already is. False if it cuts anything else than every step-th pixel.
+// Adds the Slice `n` in front of what `lattice` already is. False if it cuts anything else than every step-th
+// pixel.
 bool add_slice(Rewriter& rewriter, int n, Lattice& lattice) {
   const NodeView node = rewriter.view(n);
   if (node.opset() < 10 || !node.has_input(0) || node.input_shape(0).rank != 4) return false;
   const auto starts = ints_of(node, "", 1);
   const auto axes = ints_of(node, "", 3);
   const auto steps = ints_of(node, "", 4);
-  if (!starts || !axes || axes->size() != starts->size() || (steps && steps->size() != starts->size())) return false;
+  if (!starts || !axes || axes->size() != starts->size() || (steps && steps->size() != starts->size()))
+    return false;
   for (size_t i = 0; i < starts->size(); ++i) {
     int axis = 0;
     if (!normalize_axis((*axes)[i], 4, &axis)) return false;
@@ -55,7 +57,8 @@ std::optional<Blocks> blocks_of_concat(Rewriter& rewriter, int n) {
   const Shape& out = rewriter.value(rewriter.output(n)).shape;
   const std::vector<ValueId> pieces = rewriter.node(n).inputs;
   int axis = 0;
-  if (out.rank != 4 || !normalize_axis(attr_int(rewriter.node(n), "axis", 1), 4, &axis) || axis != 1) return std::nullopt;
+  if (out.rank != 4 || !normalize_axis(attr_int(rewriter.node(n), "axis", 1), 4, &axis) || axis != 1)
+    return std::nullopt;
   Blocks blocks;
   for (size_t i = 0; i < pieces.size(); ++i) {
     Lattice lattice;
@@ -64,7 +67,8 @@ std::optional<Blocks> blocks_of_concat(Rewriter& rewriter, int n) {
       if (!add_slice(rewriter, rewriter.producer(lattice.source), lattice)) return std::nullopt;
     }
     const int64_t block = lattice.step[0];
-    if (block < 2 || block > kMaxBlock || lattice.step[1] != block || lattice.source == kNoValue) return std::nullopt;
+    if (block < 2 || block > kMaxBlock || lattice.step[1] != block || lattice.source == kNoValue)
+      return std::nullopt;
     if (i == 0) {
       blocks.source = lattice.source;
       blocks.block = block;
@@ -126,7 +130,8 @@ void fold(Rewriter& rewriter, int n, const Blocks& blocks) {
         for (int64_t x = 0; x < from[3] * b; ++x) {
           const int64_t place = blocks.place[static_cast<size_t>(y % b * b + x % b)];
           const int64_t row = (o * from[1] + place * channels + c) * from[2] + y / b;
-          w.as<float>()[((o * channels + c) * from[2] * b + y) * from[3] * b + x] = source[row * from[3] + x / b];
+          w.as<float>()[((o * channels + c) * from[2] * b + y) * from[3] * b + x] =
+              source[row * from[3] + x / b];
         }
       }
     }
@@ -150,7 +155,9 @@ void fold(Rewriter& rewriter, int n, const Blocks& blocks) {
 // Removes a node that nothing reads any more, then those that only it read.
 void remove_unread(Rewriter& rewriter, ValueId id) {
   const int n = rewriter.producer(id);
-  if (n < 0 || !rewriter.consumers(id).empty() || rewriter.is_output(id) || rewriter.node(n).outputs.size() != 1) return;
+  if (n < 0 || !rewriter.consumers(id).empty() || rewriter.is_output(id) ||
+      rewriter.node(n).outputs.size() != 1)
+    return;
   const std::vector<ValueId> inputs = rewriter.node(n).inputs;
   rewriter.remove(n);
   for (ValueId input : inputs) {

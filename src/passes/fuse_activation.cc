@@ -23,7 +23,8 @@ std::optional<Named> as_activation(const NodeView& node) {
     return Named{"Clip", bounds->min, bounds->max};
   }
   if (op == "LeakyRelu") return Named{"LeakyRelu", node.attr_float("alpha", 0.01f)};
-  if (op == "HardSigmoid") return Named{"HardSigmoid", node.attr_float("alpha", 0.2f), node.attr_float("beta", 0.5f)};
+  if (op == "HardSigmoid")
+    return Named{"HardSigmoid", node.attr_float("alpha", 0.2f), node.attr_float("beta", 0.5f)};
   for (const char* plain : {"Sigmoid", "HardSwish", "Tanh"}) {
     if (op == plain) return Named{plain};
   }
@@ -31,12 +32,14 @@ std::optional<Named> as_activation(const NodeView& node) {
 }
 
 bool takes_activation(const Node& node) {
-  static constexpr const char* kOps[] = {"Conv", "ConvTranspose", "Gemm", "MatMul", "Add", "Sub", "Mul", "Div"};
+  static constexpr const char* kOps[] = {"Conv", "ConvTranspose", "Gemm", "MatMul",
+                                         "Add",  "Sub",           "Mul",  "Div"};
   if (!node.domain.empty() || has_attr(node, "activation")) return false;
   return std::any_of(std::begin(kOps), std::end(kOps), [&](const char* op) { return node.op == op; });
 }
 
-// The node that makes `x`, or makes what Reshapes and Transposes turn into `x`, if nothing else reads it on the way; else -1.
+// The node that makes `x`, or makes what Reshapes and Transposes turn into `x`, if nothing else reads it on
+// the way; else -1.
 int find_producer(Rewriter& rewriter, ValueId x) {
   for (;;) {
     const int n = rewriter.producer(x);
@@ -60,7 +63,8 @@ Result<int> fuse_activation(Graph& graph, const OpRegistry& ops) {
     node.attrs["activation"] = std::string(activation->kind);
     node.attrs["activation_a"] = activation->a;
     node.attrs["activation_b"] = activation->b;
-    // With nothing in between the two kinds of residual are the same; with an activation it is the one before.
+    // With nothing in between the two kinds of residual are the same; with an activation it is the one
+    // before.
     if (has_attr(node, "residual")) node.attrs["residual"] = std::string("before_activation");
     ++changes;
   }

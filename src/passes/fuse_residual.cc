@@ -9,7 +9,8 @@ bool takes_residual(Rewriter& rewriter, int add, ValueId conv_out, ValueId resid
   const int n = rewriter.sole_producer(conv_out, "Conv");
   if (n < 0 || rewriter.view(n).has_input(3)) return false;
   const Shape& shape = rewriter.value(conv_out).shape;
-  if (!(shape == rewriter.value(residual).shape) || !(shape == rewriter.value(rewriter.output(add)).shape)) return false;
+  if (!(shape == rewriter.value(residual).shape) || !(shape == rewriter.value(rewriter.output(add)).shape))
+    return false;
   return !has_attr(rewriter.node(n), "activation") || !has_attr(rewriter.node(add), "activation");
 }
 
@@ -33,7 +34,8 @@ Result<int> fuse_residual(Graph& graph, const OpRegistry& ops) {
     rewriter.set_output(best, 0, add.outputs[0]);
     rewriter.set_input(best, 3, residual);
     Node& conv = rewriter.node(best);
-    conv.attrs["residual"] = std::string(has_attr(conv, "activation") ? "after_activation" : "before_activation");
+    conv.attrs["residual"] =
+        std::string(has_attr(conv, "activation") ? "after_activation" : "before_activation");
     for (const char* name : {"activation", "activation_a", "activation_b"}) {
       const auto found = add.attrs.find(name);
       if (found != add.attrs.end()) conv.attrs[name] = found->second;

@@ -67,9 +67,18 @@ bool lower_softmax(Rewriter& rewriter, int n) {
   if (node.opset() >= 13) return false;
   const Shape& shape = node.input_shape(0);
   int axis = 0;
-  if (!normalize_axis(node.attr_int("axis", 1), shape.rank, &axis) || shape.product(axis + 1, shape.rank) != 1) return false;
+  if (!normalize_axis(node.attr_int("axis", 1), shape.rank, &axis) ||
+      shape.product(axis + 1, shape.rank) != 1)
+    return false;
   rewriter.node(n).opset = 13;
   rewriter.node(n).attrs["axis"] = static_cast<int64_t>(axis);
+  return true;
+}
+
+// Sum of two is Add, which more fuses with.
+bool lower_sum(Rewriter& rewriter, int n) {
+  if (!rewriter.is_op(n, "Sum") || rewriter.node(n).inputs.size() != 2) return false;
+  rewriter.node(n).op = "Add";
   return true;
 }
 
@@ -80,7 +89,10 @@ Result<int> lower_arithmetic(Graph& graph, const OpRegistry& ops) {
   int changes = 0;
   const int num_nodes = rewriter.num_nodes();
   for (int n = 0; n < num_nodes; ++n) {
-    if (lower_constant_operand(rewriter, n) || lower_reduction(rewriter, n) || lower_softmax(rewriter, n)) ++changes;
+    if (lower_constant_operand(rewriter, n) || lower_reduction(rewriter, n) || lower_softmax(rewriter, n) ||
+        lower_sum(rewriter, n)) {
+      ++changes;
+    }
   }
   KILN_TRY(rewriter.finish());
   return changes;

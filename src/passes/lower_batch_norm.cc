@@ -52,8 +52,10 @@ Result<int> lower_batch_norm(Graph& graph, const OpRegistry& ops) {
     const Shape& shape = graph.value(affine->x).shape;
     if (shape.rank < 2 || rewriter.view(n).is_nhwc()) continue;
     const bool has_elements = shape.num_elements() > 0;
-    if (shape.rank == 4 && has_elements && shape[1] >= kMinDepthwiseChannels) become_conv(rewriter, n, *affine);
-    else become_mul_add(rewriter, n, *affine);
+    if (shape.rank == 4 && has_elements && shape[1] >= kMinDepthwiseChannels)
+      become_conv(rewriter, n, *affine);
+    else
+      become_mul_add(rewriter, n, *affine);
     ++changes;
   }
   KILN_TRY(rewriter.finish());

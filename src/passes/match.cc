@@ -12,7 +12,8 @@ int onnx_opset(const Graph& graph) {
   return 13;
 }
 
-Node make_node(const char* op, int opset, const std::string& name, std::vector<ValueId> inputs, ValueId output) {
+Node make_node(const char* op, int opset, const std::string& name, std::vector<ValueId> inputs,
+               ValueId output) {
   Node node;
   node.op = op;
   node.opset = opset;
@@ -39,7 +40,8 @@ bool is_splat(const Graph& graph, ValueId id, double expected) {
   return found && std::fabs(*found - expected) <= 1e-6 * std::fabs(expected);
 }
 
-std::optional<std::vector<double>> channel_constant(const Graph& graph, ValueId id, int rank, int axis, int64_t channels) {
+std::optional<std::vector<double>> channel_constant(const Graph& graph, ValueId id, int rank, int axis,
+                                                    int64_t channels) {
   if (!graph.is_constant(id)) return std::nullopt;
   const Tensor& tensor = *graph.value(id).constant;
   const Shape& shape = tensor.shape();
@@ -70,7 +72,8 @@ std::optional<std::vector<int64_t>> ints_of(const NodeView& node, const char* na
   const Tensor* tensor = node.constant(i);
   if (tensor == nullptr) return std::nullopt;
   std::vector<int64_t> values;
-  for (int64_t k = 0; k < tensor->num_elements(); ++k) values.push_back(element_as_i64(tensor->dtype(), tensor->data(), k));
+  for (int64_t k = 0; k < tensor->num_elements(); ++k)
+    values.push_back(element_as_i64(tensor->dtype(), tensor->data(), k));
   return values;
 }
 

@@ -1,6 +1,7 @@
 #include "passes/merge_concats.h"
 
 #include <map>
+#include <set>
 
 #include "passes/match.h"
 
@@ -20,7 +21,8 @@ bool join_split(Rewriter& rewriter, int n) {
     const int split = rewriter.producer(pieces[i]);
     if (!rewriter.is_op(split, "Split")) continue;
     const std::vector<ValueId>& parts = rewriter.node(split).outputs;
-    if (i + parts.size() > pieces.size() || !std::equal(parts.begin(), parts.end(), pieces.begin() + long(i))) continue;
+    if (i + parts.size() > pieces.size() || !std::equal(parts.begin(), parts.end(), pieces.begin() + long(i)))
+      continue;
     const ValueId whole = rewriter.input(split, 0);
     if (axis_of(rewriter, split, whole, 0) != concat_axis(rewriter, n)) continue;
     std::vector<ValueId> joined(pieces.begin(), pieces.begin() + long(i));
@@ -48,21 +50,32 @@ bool flatten(Rewriter& rewriter, int n) {
   return false;
 }
 
+// Concats by axis and inputs, and how many inputs the ones along each axis have.
+struct Made {
+  std::map<std::pair<int, std::vector<ValueId>>, int> by_pieces;
+  std::set<std::pair<int, size_t>> lengths;
+};
+
 // Longest beginning of the inputs that another Concat has already.
-bool use_prefix(Rewriter& rewriter, int n, std::map<std::pair<int, std::vector<ValueId>>, int>& made) {
+bool use_prefix(Rewriter& rewriter, int n, Made& made) {
   const std::vector<ValueId> pieces = rewriter.node(n).inputs;
   const int axis = concat_axis(rewriter, n);
-  for (size_t length = pieces.size() - 1; length >= 2; --length) {
-    const auto found = made.find({axis, {pieces.begin(), pieces.begin() + long(length)}});
-    if (found == made.end() || rewriter.is_dead(found->second)) continue;
-    std::vector<ValueId> shorter = {rewriter.output(found->second)};
-    shorter.insert(shorter.end(), pieces.begin() + long(length), pieces.end());
-    made[{axis, pieces}] = n;
-    rewriter.set_inputs(n, shorter);
-    return true;
+  int found = -1;
+  size_t length = pieces.size();
+  for (auto i = made.lengths.lower_bound({axis, length}); found < 0 && i != made.lengths.begin();) {
+    --i;
+    length = i->second;
+    if (i->first != axis || length < 2) break;
+    const auto place = made.by_pieces.find({axis, {pieces.begin(), pieces.begin() + long(length)}});
+    if (place != made.by_pieces.end()) found = place->second;
   }
-  made[{axis, pieces}] = n;
-  return false;
+  made.by_pieces[{axis, pieces}] = n;
+  made.lengths.insert({axis, pieces.size()});
+  if (found < 0) return false;
+  std::vector<ValueId> shorter = {rewriter.output(found)};
+  shorter.insert(shorter.end(), pieces.begin() + long(length), pieces.end());
+  rewriter.set_inputs(n, shorter);
+  return true;
 }
 
 }  // namespace
@@ -74,7 +87,7 @@ Result<int> merge_concats(Graph& graph, const OpRegistry& ops) {
     if (!rewriter.is_op(n, "Concat")) continue;
     while (join_split(rewriter, n) || flatten(rewriter, n)) ++changes;
   }
-  std::map<std::pair<int, std::vector<ValueId>>, int> made;
+  Made made;
   for (int n = 0; n < rewriter.num_nodes(); ++n) {
     if (!rewriter.is_op(n, "Concat") || rewriter.node(n).inputs.size() < 2) continue;
     if (use_prefix(rewriter, n, made)) ++changes;

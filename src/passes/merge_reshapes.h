@@ -5,8 +5,8 @@
 
 namespace kiln {
 
-// A Reshape, Flatten, Squeeze or Unsqueeze that reads another one's output becomes a Reshape of that one's input; with the shape
-// that the input had already, it goes.
+// A Reshape, Flatten, Squeeze or Unsqueeze that reads another one's output becomes a Reshape of that one's
+// input; with the shape that the input had already, it goes.
 Result<int> merge_reshapes(Graph& graph, const OpRegistry& ops);
 
 // The node keeps the elements and their order, whatever it does to the shape.

@@ -7,9 +7,9 @@
 
 namespace kiln {
 
-// Ford and Fulkerson's theorem: the least sum of capacities of edges from the source's side to the sink's equals the largest
-// flow. The flow is found by augmenting along shortest paths (Edmonds and Karp 1972): O(V E^2) at worst, near linear on the
-// graphs of layout problems, which have few and short paths.
+// Ford and Fulkerson's theorem: the least sum of capacities of edges from the source's side to the sink's
+// equals the largest flow. The flow is found by augmenting along shortest paths (Edmonds and Karp 1972): O(V
+// E^2) at worst, near linear on the graphs of layout problems, which have few and short paths.
 class MinCut {
  public:
   static constexpr int kSource = 0;

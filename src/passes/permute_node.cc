@@ -47,7 +47,8 @@ Kind kind_of(const OpRegistry& ops, const Node& node) {
   if (op == "Tile" || op == "Expand") return Kind::kTile;
   if (op == "Gather") return Kind::kGather;
   if (is_reshape(node)) return Kind::kReshape;
-  if (is_one_of(op, {"Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"})) return Kind::kWindow;
+  if (is_one_of(op, {"Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"}))
+    return Kind::kWindow;
   return Kind::kNone;
 }
 
@@ -74,7 +75,8 @@ int64_t move_axis(const Perm& perm, int64_t axis) {
   return new_place(perm, static_cast<int>(axis < 0 ? axis + rank : axis));
 }
 
-// ---- which perms go together -------------------------------------------------------------------------------------------
+// ---- which perms go together
+// -------------------------------------------------------------------------------------------
 
 // Axes that a reduction drops from its output are dropped from the perm.
 Perm drop_axes(const Perm& perm, const std::vector<bool>& dropped) {
@@ -96,8 +98,10 @@ Perm insert_axes(const Perm& perm, const std::vector<bool>& dropped) {
   std::vector<std::vector<int>> behind(perm.size() + 1);  // dropped axes behind kept axis k - 1
   std::vector<int> number;                                // of kept axes in the full numbering
   for (size_t i = 0; i < dropped.size(); ++i) {
-    if (dropped[i]) behind[number.size()].push_back(static_cast<int>(i));
-    else number.push_back(static_cast<int>(i));
+    if (dropped[i])
+      behind[number.size()].push_back(static_cast<int>(i));
+    else
+      number.push_back(static_cast<int>(i));
   }
   result = behind[0];
   for (int axis : perm) {
@@ -147,7 +151,8 @@ std::optional<OperandPerms> same_for_all(Rewriter& rewriter, int n, Kind kind, c
     perms.inputs.emplace_back();
     if (i >= data_inputs || node.inputs[i] == kNoValue) continue;
     const Value& value = rewriter.value(node.inputs[i]);
-    if (kind == Kind::kPointwise && value.shape.num_elements() == 1 && value.shape.rank < static_cast<int>(perm.size())) {
+    if (kind == Kind::kPointwise && value.shape.num_elements() == 1 &&
+        value.shape.rank < static_cast<int>(perm.size())) {
       continue;
     }
     const bool fits = value.shape.rank == static_cast<int>(perm.size());
@@ -194,7 +199,8 @@ bool constants_are_known(Rewriter& rewriter, int n, Kind kind) {
   return true;
 }
 
-std::optional<OperandPerms> find_perms(Rewriter& rewriter, int n, bool is_input, size_t index, const Perm& perm) {
+std::optional<OperandPerms> find_perms(Rewriter& rewriter, int n, bool is_input, size_t index,
+                                       const Perm& perm) {
   const Kind kind = kind_of(rewriter.ops(), rewriter.node(n));
   if (kind == Kind::kNone || !constants_are_known(rewriter, n, kind)) return std::nullopt;
   const Node& node = rewriter.node(n);
@@ -227,11 +233,13 @@ std::optional<OperandPerms> find_perms(Rewriter& rewriter, int n, bool is_input,
   return perms;
 }
 
-// ---- changing the node -------------------------------------------------------------------------------------------------
+// ---- changing the node
+// -------------------------------------------------------------------------------------------------
 
 Tensor ints_like(const Tensor& model, const std::vector<int64_t>& values) {
   Tensor tensor(model.dtype(), Shape{static_cast<int64_t>(values.size())});
-  for (size_t i = 0; i < values.size(); ++i) store_i64(model.dtype(), tensor.data(), static_cast<int64_t>(i), values[i]);
+  for (size_t i = 0; i < values.size(); ++i)
+    store_i64(model.dtype(), tensor.data(), static_cast<int64_t>(i), values[i]);
   return tensor;
 }
 
@@ -333,8 +341,10 @@ void permute_pad(Rewriter& rewriter, int n, const Perm& perm) {
 
 void permute_reduce(Rewriter& rewriter, int n, const Perm& perm) {
   Node& node = rewriter.node(n);
-  if (has_attr(node, "axes")) permute_axes_attr(node, "axes", perm);
-  else if (rewriter.input(n, 1) != kNoValue) permute_axes_input(rewriter, n, 1, perm);
+  if (has_attr(node, "axes"))
+    permute_axes_attr(node, "axes", perm);
+  else if (rewriter.input(n, 1) != kNoValue)
+    permute_axes_input(rewriter, n, 1, perm);
 }
 
 void permute_resize(Rewriter& rewriter, int n, const Perm& perm) {

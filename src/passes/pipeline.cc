@@ -26,7 +26,8 @@ std::vector<Pass> builtin_passes() {
       {"dce", dce},
       {"drop_identity", drop_identity},
       {"cse", cse},
-      // Fewer and larger operators; batch norms before activations, so that nothing stands between them and the convolution.
+      // Fewer and larger operators; batch norms before activations, so that nothing stands between them and
+      // the convolution.
       {"name_activations", name_activations},
       {"fold_batch_norm", fold_batch_norm},
       {"lower_batch_norm", lower_batch_norm},

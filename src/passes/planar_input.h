@@ -5,8 +5,8 @@
 
 namespace kiln {
 
-// A Transpose to NHWC of an image of at most 4 channels that only Convs with constant weights read goes: they get the attribute
-// input_layout = "NCHW" (ops/conv/conv.h).
+// A Transpose to NHWC of an image of at most 4 channels that only Convs with constant weights read goes: they
+// get the attribute input_layout = "NCHW" (ops/conv/conv.h).
 Result<int> planar_input(Graph& graph, const OpRegistry& ops);
 
 }  // namespace kiln

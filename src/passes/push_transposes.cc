@@ -34,17 +34,17 @@ Result<int> push_transposes(Graph& graph, const OpRegistry& ops) {
   for (bool again = true; again;) {
     again = false;
     TriedSeeds tried;
-    for (int n = 0; n < rewriter.num_nodes(); ++n) {
+    const int num_nodes = rewriter.num_nodes();
+    for (int n = 0; n < num_nodes; ++n) {
       if (!rewriter.is_op(n, "Transpose") || transposed_bytes(rewriter, n) == 0) continue;
       const Perm perm = perm_of(rewriter.view(n));
-      if (!relayout(rewriter, rewriter.output(n), inverse(perm), tried) &&
-          !relayout(rewriter, rewriter.input(n, 0), perm, tried)) {
-        continue;
+      if (relayout(rewriter, rewriter.output(n), inverse(perm), tried) ||
+          relayout(rewriter, rewriter.input(n, 0), perm, tried)) {
+        ++changes;
+        again = true;
       }
-      changes += 1 + merge_transposes(rewriter);
-      tried.clear();
-      again = true;
     }
+    if (again) changes += merge_transposes(rewriter);
   }
   changes += make_reshapes(rewriter);
   KILN_TRY(rewriter.finish());

@@ -38,7 +38,8 @@ class RandomGraph {
  public:
   explicit RandomGraph(uint64_t seed) : random_(seed), seed_(seed) {
     for (int i = 0; i < 2; ++i) {
-      const ValueId id = graph_.add_value("input" + std::to_string(i), DType::kF32, {1 + random_.below(2), 4, 3, 2});
+      const ValueId id =
+          graph_.add_value("input" + std::to_string(i), DType::kF32, {1 + random_.below(2), 4, 3, 2});
       graph_.inputs.push_back(id);
       values_.push_back(id);
     }
@@ -60,14 +61,16 @@ class RandomGraph {
     if (std::find(outputs.begin(), outputs.end(), id) == outputs.end()) graph_.outputs.push_back(id);
   }
 
-  ValueId floats(const Shape& shape) { return graph_.add_constant(next_name(), random_tensor(shape, ++seed_)); }
+  ValueId floats(const Shape& shape) {
+    return graph_.add_constant(next_name(), random_tensor(shape, ++seed_));
+  }
   ValueId ints(const std::vector<int64_t>& values) {
     return graph_.add_constant(next_name(), make_i64_vector(values.data(), static_cast<int>(values.size())));
   }
 
   // Adds the node if it is a valid one.
-  void add(const char* op, const std::vector<ValueId>& inputs, std::map<std::string, Attr> attrs = {}, int outputs = 1,
-           int opset = 13) {
+  void add(const char* op, const std::vector<ValueId>& inputs, std::map<std::string, Attr> attrs = {},
+           int outputs = 1, int opset = 13) {
     Node node;
     node.op = op;
     node.opset = opset;
@@ -97,7 +100,8 @@ class RandomGraph {
   // Mostly one of the last values, so that chains get long.
   ValueId pick() {
     const int n = static_cast<int>(values_.size());
-    return values_[static_cast<size_t>(random_.one_in(4) ? random_.below(n) : n - 1 - random_.below(std::min(n, 3)))];
+    return values_[static_cast<size_t>(random_.one_in(4) ? random_.below(n)
+                                                         : n - 1 - random_.below(std::min(n, 3)))];
   }
   ValueId pick_like(const Shape& shape) {
     std::vector<ValueId> like;
@@ -137,8 +141,10 @@ class RandomGraph {
       case 5: {  // a constant that broadcasts, of lower rank perhaps
         Shape small;
         for (int i = random_.below(rank); i < rank; ++i) small.push_back(random_.one_in(2) ? 1 : shape[i]);
-        if (random_.one_in(2)) add("Mul", {floats(small), x});
-        else add("Sub", {x, floats(small)});
+        if (random_.one_in(2))
+          add("Mul", {floats(small), x});
+        else
+          add("Sub", {x, floats(small)});
         break;
       }
       case 6:
@@ -148,7 +154,8 @@ class RandomGraph {
         add("Split", {x}, {{"axis", axis}}, 2);
         break;
       case 8:
-        add("Slice", {x, ints({random_.below(2)}), ints({INT64_MAX}), ints({axis}), ints({1 + random_.below(2)})});
+        add("Slice",
+            {x, ints({random_.below(2)}), ints({INT64_MAX}), ints({axis}), ints({1 + random_.below(2)})});
         break;
       case 9: {
         std::vector<int64_t> pads(static_cast<size_t>(2 * rank), 0);
@@ -158,8 +165,10 @@ class RandomGraph {
       }
       case 10: {
         std::map<std::string, Attr> attrs = {{"keepdims", int64_t{random_.below(2)}}};
-        if (!random_.one_in(3)) attrs["axes"] = std::vector<int64_t>{axis};
-        else if (rank > 2) attrs["axes"] = std::vector<int64_t>{0, rank - 1};
+        if (!random_.one_in(3))
+          attrs["axes"] = std::vector<int64_t>{axis};
+        else if (rank > 2)
+          attrs["axes"] = std::vector<int64_t>{0, rank - 1};
         add(random_.one_in(2) ? "ReduceMean" : "ReduceMax", {x}, attrs);
         break;
       }
@@ -193,7 +202,8 @@ class RandomGraph {
         scales[static_cast<size_t>(plain_axis)] = 2.0f;
         Tensor tensor(DType::kF32, Shape{rank});
         std::copy(scales.begin(), scales.end(), tensor.as<float>());
-        add("Resize", {x, kNoValue, graph_.add_constant(next_name(), std::move(tensor))}, {{"mode", std::string("nearest")}});
+        add("Resize", {x, kNoValue, graph_.add_constant(next_name(), std::move(tensor))},
+            {{"mode", std::string("nearest")}});
         break;
       }
       case 16:
@@ -204,7 +214,8 @@ class RandomGraph {
         }
         break;
       case 17:
-        add("Gather", {x, random_.one_in(2) ? ints({0, 0}) : graph_.add_constant(next_name(), Tensor(DType::kI64, {}))},
+        add("Gather",
+            {x, random_.one_in(2) ? ints({0, 0}) : graph_.add_constant(next_name(), Tensor(DType::kI64, {}))},
             {{"axis", axis}});
         break;
       case 18:
@@ -289,7 +300,8 @@ TEST_CASE("min_cut_matches_trying_all_sides") {
     }
     const auto cost_of = [&](int sides) {
       int64_t cost = 0;
-      for (const Edge& edge : edges) cost += (sides >> edge.from & 1) && !(sides >> edge.to & 1) ? edge.capacity : 0;
+      for (const Edge& edge : edges)
+        cost += (sides >> edge.from & 1) && !(sides >> edge.to & 1) ? edge.capacity : 0;
       return cost;
     };
     int64_t best = INT64_MAX;

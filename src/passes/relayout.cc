@@ -16,7 +16,8 @@ int64_t bytes_of(const Value& value) {
   return value.shape.num_elements() * static_cast<int64_t>(dtype_bytes(value.dtype));
 }
 
-// The axes that are not 1 long in the order in which `perm` brings them: what a Transpose does to elements in memory.
+// The axes that are not 1 long in the order in which `perm` brings them: what a Transpose does to elements in
+// memory.
 Perm order_of(const Shape& shape, const Perm& perm) {
   Perm order;
   for (int axis : perm) {
@@ -53,10 +54,12 @@ class Region {
     for (const RegionValue& value : values_) tried.insert({value.id, value.perm});
   }
 
-  // True if there is a choice of forms that costs less than plain for all; `permuted` is then that choice by inner node.
+  // True if there is a choice of forms that costs less than plain for all; `permuted` is then that choice by
+  // inner node.
   bool solve(std::vector<bool>& permuted) {
     if (!propose(permuted)) return false;
-    // A Transpose between two values of the region may have been counted for both: count what there really would be.
+    // A Transpose between two values of the region may have been counted for both: count what there really
+    // would be.
     return exact_cost(permuted) < exact_cost(std::vector<bool>(inner_.size(), false));
   }
 
@@ -104,10 +107,13 @@ class Region {
       }
       if (!is_made_permuted && !is_read_permuted) continue;
       const Value plain = rewriter_.value(value.id);
-      const ValueId id = rewriter_.add_value(plain.name + ".permuted", plain.dtype, permute(plain.shape, value.perm));
+      const ValueId id =
+          rewriter_.add_value(plain.name + ".permuted", plain.dtype, permute(plain.shape, value.perm));
       other_form[value.id] = id;
-      if (!is_made_permuted) add_transpose(value.id, id, value.perm, rewriter_.producer(value.id));
-      else if (is_read_plain) pending_.push_back({id, value.id, inverse(value.perm), inner_[static_cast<size_t>(maker)].n});
+      if (!is_made_permuted)
+        add_transpose(value.id, id, value.perm, rewriter_.producer(value.id));
+      else if (is_read_plain)
+        pending_.push_back({id, value.id, inverse(value.perm), inner_[static_cast<size_t>(maker)].n});
     }
     for (size_t i = 0; i < inner_.size(); ++i) {
       if (permuted[i]) change_node(inner_[i].n, inner_[i].perms, other_form);
@@ -152,7 +158,8 @@ class Region {
     if (inner < 0) return -1;
     const std::vector<ValueId>& outputs = rewriter_.node(n).outputs;
     const auto place = std::find(outputs.begin(), outputs.end(), id) - outputs.begin();
-    return has_perm(inner_[static_cast<size_t>(inner)].perms.outputs[static_cast<size_t>(place)]) ? inner : -1;
+    return has_perm(inner_[static_cast<size_t>(inner)].perms.outputs[static_cast<size_t>(place)]) ? inner
+                                                                                                  : -1;
   }
 
   // Takes node `n`, which makes or reads `id`, into the region if all its operands agree.
@@ -228,9 +235,11 @@ class Region {
       } else if (rewriter_.is_op(n, "Transpose")) {
         const Shape& shape = rewriter_.value(value.id).shape;
         const Perm perm = perm_of(rewriter_.view(n));
-        const bool merged_is_free = keeps_order(permute(shape, value.perm), compose(inverse(value.perm), perm));
+        const bool merged_is_free =
+            keeps_order(permute(shape, value.perm), compose(inverse(value.perm), perm));
         Form form = preferred(keeps_order(shape, perm), merged_is_free);
-        if (index_.count(rewriter_.output(n)) > 0) form = Form::kEither;  // its output's producer_side counts it
+        if (index_.count(rewriter_.output(n)) > 0)
+          form = Form::kEither;  // its output's producer_side counts it
         is_plain = is_plain || form == Form::kPlain;
         is_permuted = is_permuted || form == Form::kPermuted;
       } else {
@@ -251,13 +260,14 @@ class Region {
     return any_permuted ? 1 : 0;
   }
 
-  // What Transposes move once they are merged: for each value that no Transpose makes, the different forms of it that are
-  // needed, directly or through Transposes, and that are not the one it is made in.
+  // What Transposes move once they are merged: for each value that no Transpose makes, the different forms of
+  // it that are needed, directly or through Transposes, and that are not the one it is made in.
   int64_t exact_cost(const std::vector<bool>& permuted) {
     std::map<ValueId, std::set<Perm>> needed;
     for (const RegionValue& value : values_) {
       ValueId root = value.id;
-      while (rewriter_.is_op(rewriter_.producer(root), "Transpose")) root = rewriter_.input(rewriter_.producer(root), 0);
+      while (rewriter_.is_op(rewriter_.producer(root), "Transpose"))
+        root = rewriter_.input(rewriter_.producer(root), 0);
       if (needed.count(root) > 0) continue;
       collect_forms(root, identity_perm(rewriter_.value(root).shape.rank), permuted, needed[root]);
     }
@@ -375,7 +385,8 @@ int merge_transposes(Rewriter& rewriter) {
     set_transpose(n, source, perm);
     if (rewriter.bypass(n)) ++changes;
   }
-  std::map<std::pair<ValueId, Perm>, int> made;  // the Transpose that brings this value's elements into this order
+  std::map<std::pair<ValueId, Perm>, int>
+      made;  // the Transpose that brings this value's elements into this order
   for (int n = 0; n < rewriter.num_nodes(); ++n) {
     if (!rewriter.is_op(n, "Transpose")) continue;
     const auto [source, perm] = find_source(rewriter, n);

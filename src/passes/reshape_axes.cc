@@ -3,8 +3,8 @@
 namespace kiln {
 namespace {
 
-// Axes [from_begin, from_end) of one shape hold the elements of axes [to_begin, to_end) of the other; only those that are
-// not 1 long count. As many groups as possible.
+// Axes [from_begin, from_end) of one shape hold the elements of axes [to_begin, to_end) of the other; only
+// those that are not 1 long count. As many groups as possible.
 struct Group {
   std::vector<int> from;
   std::vector<int> to;

@@ -1,7 +1,7 @@
 // A graph being rewritten: who makes and who reads each value stays known while nodes come and go.
 //
-// Node numbers stay valid until finish(): removed nodes are only marked, new ones are appended and get their place at the
-// end. References to nodes do not survive add_node.
+// Node numbers stay valid until finish(): removed nodes are only marked, new ones are appended and get their
+// place at the end. References to nodes do not survive add_node.
 #pragma once
 
 #include <string>
@@ -33,7 +33,9 @@ class Rewriter {
   ValueId output(int n, size_t i = 0);
 
   int producer(ValueId id) const { return producer_[static_cast<size_t>(id)]; }  // -1: graph input, constant
-  const std::vector<int>& consumers(ValueId id) const { return consumers_[static_cast<size_t>(id)]; }  // one entry a use
+  const std::vector<int>& consumers(ValueId id) const {
+    return consumers_[static_cast<size_t>(id)];
+  }  // one entry a use
   bool is_output(ValueId id) const { return is_output_[static_cast<size_t>(id)]; }
   bool is_input(ValueId id) const { return producer(id) < 0 && !is_constant(id); }
   // One node reads the value, once, and it is no graph output.
@@ -49,8 +51,8 @@ class Rewriter {
   void set_output(int n, size_t i, ValueId id);
   // Nodes that read `from` read `to`. Graph outputs stay.
   void replace_uses(ValueId from, ValueId to);
-  // `n` makes of its input i nothing but a copy of it: takes n out, keeping the names of graph outputs. False if it must
-  // stay because a graph input, a constant or another graph output would become a graph output.
+  // `n` makes of its input i nothing but a copy of it: takes n out, keeping the names of graph outputs. False
+  // if it must stay because a graph input, a constant or another graph output would become a graph output.
   bool bypass(int n, size_t i = 0);
 
   // Adds a node near `anchor` (where the order of nodes leaves a choice).
@@ -81,7 +83,7 @@ class Rewriter {
   std::vector<std::vector<int>> consumers_;
   std::vector<bool> is_output_;
   std::vector<bool> dead_;
-  std::vector<int64_t> order_;  // of nodes; equal ones in the order of their numbers
+  std::vector<int64_t> order_;                  // of nodes; equal ones in the order of their numbers
   std::unordered_map<std::string, int> names_;  // taken -> next number to try
 };
 

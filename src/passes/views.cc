@@ -11,7 +11,10 @@ namespace {
 class Marker {
  public:
   Marker(Graph& graph, const TakesViews& takes_views)
-      : graph_(graph), takes_views_(takes_views), uses_(compute_uses(graph)), is_piece_(graph.values.size()) {}
+      : graph_(graph),
+        takes_views_(takes_views),
+        uses_(compute_uses(graph)),
+        is_piece_(graph.values.size()) {}
 
   int mark() {
     int changes = 0;
@@ -24,7 +27,9 @@ class Marker {
     }
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
-      if (!(is_op(node, "Split") && is_last(node.inputs[0], attr_int(node, "axis", 0))) && !cuts_last_axis(node)) continue;
+      if (!(is_op(node, "Split") && is_last(node.inputs[0], attr_int(node, "axis", 0))) &&
+          !cuts_last_axis(node))
+        continue;
       if (!can_take_apart(static_cast<int>(n))) continue;
       graph_.nodes[n].attrs["view"] = int64_t{1};
       ++changes;
@@ -61,8 +66,11 @@ class Marker {
     if (!is_last(node.outputs[0], attr_int(node, "axis", 1))) return false;
     for (ValueId id : node.inputs) {
       const int producer = uses_.producer[static_cast<size_t>(id)];
-      if (producer < 0 || uses_.is_output[static_cast<size_t>(id)] || is_piece_[static_cast<size_t>(id)]) return false;
-      if (std::count(node.inputs.begin(), node.inputs.end(), id) != 1 || graph_.value(id).shape.num_elements() == 0) return false;
+      if (producer < 0 || uses_.is_output[static_cast<size_t>(id)] || is_piece_[static_cast<size_t>(id)])
+        return false;
+      if (std::count(node.inputs.begin(), node.inputs.end(), id) != 1 ||
+          graph_.value(id).shape.num_elements() == 0)
+        return false;
       if (!can_use(producer, false) || !all_readers_take_views(id, n)) return false;
     }
     return true;
@@ -88,7 +96,8 @@ class Marker {
     const Node& node = graph_.nodes[static_cast<size_t>(n)];
     if (graph_.is_constant(node.inputs[0])) return false;
     for (ValueId id : node.outputs) {
-      if (id == kNoValue || uses_.is_output[static_cast<size_t>(id)] || is_piece_[static_cast<size_t>(id)]) return false;
+      if (id == kNoValue || uses_.is_output[static_cast<size_t>(id)] || is_piece_[static_cast<size_t>(id)])
+        return false;
       if (graph_.value(id).shape.num_elements() == 0 || !all_readers_take_views(id, -1)) return false;
     }
     return true;

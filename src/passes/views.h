@@ -1,4 +1,5 @@
-// Marks Concats, Splits and Slices that need no step of their own, because kernels write and read their pieces in place.
+// Marks Concats, Splits and Slices that need no step of their own, because kernels write and read their
+// pieces in place.
 #pragma once
 
 #include <functional>
@@ -7,11 +8,13 @@
 
 namespace kiln {
 
-// Whether the kernel that the node will run on takes channel views as its inputs (as its outputs): see KernelDef.
+// Whether the kernel that the node will run on takes channel views as its inputs (as its outputs): see
+// KernelDef.
 using TakesViews = std::function<bool(const Graph& graph, const Node& node, bool as_input)>;
 
-// Sets the attribute view = 1, which the planner obeys (plan/aliases.h). Only along the last axis: pieces are then channel views
-// of the whole. (Along an axis with nothing but ones before it pieces are dense: the planner sees that by itself.)
+// Sets the attribute view = 1, which the planner obeys (plan/aliases.h). Only along the last axis: pieces are
+// then channel views of the whole. (Along an axis with nothing but ones before it pieces are dense: the
+// planner sees that by itself.)
 //
 // Concat: every input
 //   - is made by a node that can write into a channel view, is no constant, no graph input, no graph output
