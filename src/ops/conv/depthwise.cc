@@ -68,9 +68,10 @@ void run_tile(const Epilogue& epilogue, int32_t channels, int32_t num_kh, const 
     }
     KILN_UNROLL
     for (int32_t t = 0; t < kTile; ++t) {
-      if (t >= count) break;
-      store_output(epilogue, sums[t], residual != nullptr ? residual + t * residual_stride + c : nullptr,
-                   y + t * y_stride + c);
+      if (t < count) {
+        store_output(epilogue, sums[t], residual != nullptr ? residual + t * residual_stride + c : nullptr,
+                     y + t * y_stride + c);
+      }
     }
   }
 }
