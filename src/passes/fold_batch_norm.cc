@@ -1,5 +1,7 @@
 #include "passes/fold_batch_norm.h"
 
+#include <algorithm>
+
 #include "passes/affine.h"
 
 namespace kiln {
@@ -8,7 +10,6 @@ namespace {
 // A convolution or matrix product whose weights and bias can be scaled.
 struct Producer {
   int n = -1;
-  int axis = 1;  // of channels in its output
   int64_t channels = 0;
 };
 
@@ -40,28 +41,37 @@ WeightRows weight_rows(const NodeView& node) {
   return rows;
 }
 
+// The axis of the output that belongs to the weights.
+int channel_axis(Rewriter& rewriter, ValueId x) {
+  return rewriter.is_op(rewriter.producer(x), "MatMul") ? rewriter.value(x).shape.rank - 1 : 1;
+}
+
+// Gemm's C may be (M, N) or (M, 1): only what is the same for all rows can be a bias.
+int bias_rank(const NodeView& node) { return node.node().op == "Gemm" ? 2 : 1; }
+
+std::optional<std::vector<double>> read_bias(const NodeView& node, int64_t channels) {
+  if (!node.has_input(2)) return std::vector<double>(static_cast<size_t>(channels), 0.0);
+  const ValueId bias = node.node().inputs[2];
+  if (!is_f32(node.graph(), bias)) return std::nullopt;
+  const int rank = bias_rank(node);
+  return channel_constant(node.graph(), bias, rank, rank - 1, channels);
+}
+
 std::optional<Producer> find_producer(Rewriter& rewriter, ValueId x) {
-  if (!rewriter.has_one_use(x)) return std::nullopt;
+  static constexpr const char* kOps[] = {"Conv", "ConvTranspose", "Gemm", "MatMul"};
   const int n = rewriter.producer(x);
-  if (n < 0) return std::nullopt;
-  const bool is_gemm = rewriter.is_op(n, "Gemm");
-  if (!is_gemm && !rewriter.is_op(n, "Conv") && !rewriter.is_op(n, "ConvTranspose")) return std::nullopt;
+  if (n < 0 || !rewriter.has_one_use(x)) return std::nullopt;
+  const auto is = [&](const char* op) { return rewriter.is_op(n, op); };
+  if (std::none_of(std::begin(kOps), std::end(kOps), is)) return std::nullopt;
   const NodeView node = rewriter.view(n);
   if (node.has_attr("activation") || node.has_input(3) || node.is_nhwc()) return std::nullopt;
   const Tensor* weights = node.constant(1);
   if (weights == nullptr || weights->dtype() != DType::kF32) return std::nullopt;
+  if (is("MatMul") && (weights->shape().rank != 2 || node.input_shape(0).rank < 2)) return std::nullopt;
   Producer producer;
   producer.n = n;
-  producer.channels = rewriter.value(x).shape[1];
-  if (node.has_input(2)) {
-    // Gemm's C may be (M, N) or (M, 1): only what is the same for all rows can be a bias.
-    const ValueId bias = node.node().inputs[2];
-    const int rank = is_gemm ? 2 : 1;
-    if (!is_f32(rewriter.graph(), bias) ||
-        !channel_constant(rewriter.graph(), bias, rank, rank - 1, producer.channels)) {
-      return std::nullopt;
-    }
-  }
+  producer.channels = rewriter.value(x).shape[channel_axis(rewriter, x)];
+  if (producer.channels < 1 || !read_bias(node, producer.channels)) return std::nullopt;
   return producer;
 }
 
@@ -82,14 +92,9 @@ void fold(Rewriter& rewriter, const Producer& producer, const Affine& affine) {
         to[i] = static_cast<float>(from[i] * scale);
     }
   }
-  std::vector<double> bias(static_cast<size_t>(producer.channels), 0.0);
-  std::string bias_name = node.input(1).name + ".bias";
+  std::vector<double> bias = *read_bias(node, producer.channels);
+  const std::string bias_name = node.has_input(2) ? node.input(2).name : node.input(1).name + ".bias";
   const bool is_gemm = node.node().op == "Gemm";
-  if (node.has_input(2)) {
-    const int rank = is_gemm ? 2 : 1;
-    bias = *channel_constant(rewriter.graph(), node.node().inputs[2], rank, rank - 1, producer.channels);
-    bias_name = node.input(2).name;
-  }
   const double beta = is_gemm ? node.attr_float("beta", 1.0f) : 1.0;
   for (size_t c = 0; c < bias.size(); ++c) bias[c] = bias[c] * beta * affine.scale[c] + affine.shift[c];
 
@@ -110,10 +115,16 @@ Result<int> fold_batch_norm(Graph& graph, const OpRegistry& ops) {
     const Shape& shape = rewriter.value(rewriter.output(n)).shape;
     if (shape.rank < 2) continue;
     std::optional<Affine> affine = batch_norm_as_affine(rewriter, n);
-    if (!affine) affine = arithmetic_as_affine(rewriter, n, 1, shape[1]);
+    if (affine && channel_axis(rewriter, affine->x) != 1) continue;
+    for (size_t i = 0; i < rewriter.node(n).inputs.size() && i < 2 && !affine; ++i) {
+      const ValueId x = rewriter.input(n, i);
+      if (x == kNoValue || rewriter.is_constant(x) || rewriter.value(x).shape.rank != shape.rank) continue;
+      const int axis = channel_axis(rewriter, x);
+      affine = arithmetic_as_affine(rewriter, n, axis, shape[axis]);
+    }
     if (!affine) continue;
     const std::optional<Producer> producer = find_producer(rewriter, affine->x);
-    if (!producer) continue;
+    if (!producer || producer->channels != static_cast<int64_t>(affine->scale.size())) continue;
     fold(rewriter, *producer, *affine);
     const ValueId out = rewriter.output(n);
     rewriter.remove(n);
