@@ -9,6 +9,8 @@ namespace {
 std::vector<int64_t> spatial_pads(const NodeView& node) {
   const int rank = node.input_shape(0).rank;
   if (rank < 3 || node.attr_string("mode", "constant") != "constant") return {};
+  // What is all padding would leave its reader an empty input, which is none.
+  if (node.input_shape(0).num_elements() == 0) return {};
   if (node.opset() < 11 ? node.attr_float("value", 0) != 0 : node.has_input(2)) {
     if (node.opset() < 11 || splat_constant(node.graph(), node.node().inputs[2]) != 0.0) return {};
   }
@@ -76,7 +78,8 @@ void add_pads(Node& node, const std::vector<int64_t>& more) {
 Result<int> fold_pad(Graph& graph, const OpRegistry& ops) {
   Rewriter rewriter(graph, ops);
   int changes = 0;
-  for (int n = 0; n < rewriter.num_nodes(); ++n) {
+  // From the end, so that of two Pads in a row both can go.
+  for (int n = rewriter.num_nodes() - 1; n >= 0; --n) {
     if (!rewriter.is_op(n, "Pad")) continue;
     const ValueId padded = rewriter.output(n);
     const std::vector<int64_t> pads = spatial_pads(rewriter.view(n));
