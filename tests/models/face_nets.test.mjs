@@ -80,5 +80,5 @@ test('faces_points_and_descriptors_of_a_photo', async (t) => {
   }
   t.diagnostic(JSON.stringify(worst));
   // The two resize pictures differently, by a level or two a pixel and half a pixel's shift.
-  assert.ok(worst.iou > 0.85 && worst.point < 0.05 && worst.descriptor < 0.2, JSON.stringify(worst));
+  assert.ok(worst.iou > 0.85 && worst.point < 0.05 && worst.descriptor < 0.25, JSON.stringify(worst));
 });
