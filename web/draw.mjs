@@ -16,6 +16,11 @@ const kColors = [
 /** The colour of a class. */
 export const class_color = (index) => kColors[index % kColors.length];
 
+/** The canvas is shown at most as wide as its frame and 70 % as high as the window (style.css). */
+function picture_pixels_per_screen_pixel({ width, height, parentElement }) {
+  return Math.max(1, width / parentElement.clientWidth, height / (0.7 * window.innerHeight));
+}
+
 /**
  * @param {HTMLCanvasElement} canvas takes the picture's size
  * @param {ImageBitmap} picture
@@ -26,9 +31,9 @@ export function draw_detections(canvas, picture, detections) {
   canvas.height = picture.height;
   const context = canvas.getContext('2d');
   context.drawImage(picture, 0, 0);
-  const unit = Math.min(picture.width, picture.height) / 250;
-  context.lineWidth = Math.max(1.5, unit);
-  const font = Math.max(11, unit * 8);
+  const unit = picture_pixels_per_screen_pixel(canvas);
+  context.lineWidth = 2 * unit;
+  const font = 13 * unit;
   context.font = `600 ${font}px system-ui, sans-serif`;
   context.textBaseline = 'top';
   for (const { box, label, score, class: class_id } of detections) {
