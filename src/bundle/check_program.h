@@ -10,7 +10,8 @@ namespace kiln {
 
 constexpr size_t kMaxStepOperands = 1024;  // inputs and outputs of one step
 
-// What read_bundle promises (bundle/read.h), or kCorrupt. `program_bytes` bounds what the program may refer to.
+// What read_bundle promises (bundle/read.h), or kCorrupt. `program_bytes` bounds what the program may refer
+// to.
 Status check_program(const schema::Program& program, uint64_t program_bytes, uint64_t weights_bytes);
 
 // Optional fields: an absent text is "", an absent vector is empty.

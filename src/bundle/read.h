@@ -1,4 +1,5 @@
-// Reads a bundle: any bytes in; out comes a checked, read-only view, or an error that says what is wrong with them.
+// Reads a bundle: any bytes in; out comes a checked, read-only view, or an error that says what is wrong with
+// them.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +23,20 @@ struct BundleView {
   std::span<const uint8_t> weights;
 };
 
-// The bytes must be 64-byte aligned and outlive the view. Errors: kNotAModel (HTML, git-LFS pointer, ONNX, anything else),
-// kTruncated (says how many bytes are missing), kVersion, kCorrupt. What a view guarantees:
-//   - tensors: a known dtype; rank <= 8; dims >= 0; the product of dims that are not 0 < 2^31; strides such that no two
+// The bytes must be 64-byte aligned and outlive the view. Errors: kNotAModel (HTML, git-LFS pointer, ONNX,
+// anything else), kTruncated (says how many bytes are missing), kVersion, kCorrupt. What a view guarantees:
+//   - tensors: a known dtype; rank <= 8; dims >= 0; the product of dims that are not 0 < 2^31; strides such
+//   that no two
 //     elements meet; the whole span within arena or weights and aligned to the dtype
-//   - steps: kernel and operand indices in range, outputs in the arena and apart from inputs, from scratch and from each
+//   - steps: kernel and operand indices in range, outputs in the arena and apart from inputs, from scratch
+//   and from each
 //     other, scratch within the arena and 64-byte aligned, MACs >= 0
 //   - inputs and outputs: dense tensors; inputs in the arena; arena_bytes <= 2^31
 // Kernel names, parameters and operand shapes are the session's to check.
 Result<BundleView> read_bundle(std::span<const uint8_t> bytes);
 
-// Dims and strides of a checked tensor; data stays null. Dense tensors get row-major strides even where a dim is 1.
+// Dims and strides of a checked tensor; data stays null. Dense tensors get row-major strides even where a dim
+// is 1.
 TensorRef read_tensor(const schema::Tensor& tensor);
 // The bytes from a tensor's first to its last element; 0 if it has none.
 uint64_t span_bytes(const TensorRef& tensor);

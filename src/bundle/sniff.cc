@@ -20,7 +20,8 @@ bool starts_with(std::span<const uint8_t> bytes, const char* prefix) {
 
 bool is_space(uint8_t c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-// A ModelProto begins with field 1 (ir_version, a small varint) or, from some writers, with another of its fields.
+// A ModelProto begins with field 1 (ir_version, a small varint) or, from some writers, with another of its
+// fields.
 bool looks_like_onnx(std::span<const uint8_t> bytes) {
   return bytes.size() > 16 && bytes[0] == 0x08 && bytes[1] < 64 && (bytes[2] & 7) <= 2 && bytes[2] != 0;
 }
@@ -40,7 +41,9 @@ Status check_is_bundle(std::span<const uint8_t> bytes) {
   const char* what = "the bytes are no .kiln bundle (one begins with \"KILN\")";
   if (starts_with(text, "<!doctype") || starts_with(text, "<html") || starts_with(text, "<?xml") ||
       starts_with(text, "<head")) {
-    what = "got HTML instead of a bundle: the server answered with a page (often index.html for an unknown path)";
+    what =
+        "got HTML instead of a bundle: the server answered with a page (often index.html for an unknown "
+        "path)";
   } else if (starts_with(text, "version https://git-lfs")) {
     what = "got a git-LFS pointer instead of the file itself: run `git lfs pull` where it comes from";
   } else if (bytes.size() >= 4 && bytes[0] == 'P' && bytes[1] == 'K' && bytes[2] == 3 && bytes[3] == 4) {
@@ -48,7 +51,8 @@ Status check_is_bundle(std::span<const uint8_t> bytes) {
   } else if (bytes.size() >= 8 && std::memcmp(bytes.data() + 4, "TFL3", 4) == 0) {
     what = "got a TensorFlow Lite model: tilekiln compiles ONNX";
   } else if (looks_like_onnx(bytes)) {
-    what = "got an ONNX model, not a bundle: compile it first (`tilekiln compile`, or compile() of the package)";
+    what =
+        "got an ONNX model, not a bundle: compile it first (`tilekiln compile`, or compile() of the package)";
   } else if (starts_with(text, "{")) {
     what = "got JSON instead of a bundle";
   }

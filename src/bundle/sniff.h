@@ -8,7 +8,8 @@
 
 namespace kiln {
 
-// OK if the bytes begin as a bundle does; otherwise kNotAModel or kTruncated, naming HTML pages, git-LFS pointers, ONNX …
+// OK if the bytes begin as a bundle does; otherwise kNotAModel or kTruncated, naming HTML pages, git-LFS
+// pointers, ONNX …
 Status check_is_bundle(std::span<const uint8_t> bytes);
 
 }  // namespace kiln

@@ -35,9 +35,10 @@ Offset<schema::Tensor> make_tensor(FlatBufferBuilder& builder, const PlanTensor&
   const auto name = make_text(builder, tensor.name);
   const auto dims_vector = builder.CreateVector(dims);
   const Offset<flatbuffers::Vector<int32_t>> strides_vector = is_dense ? 0 : builder.CreateVector(strides);
-  return schema::CreateTensor(builder, name, static_cast<uint8_t>(tensor.dtype),
-                              tensor.storage == Storage::kWeights ? schema::Place::weights : schema::Place::arena,
-                              tensor.offset, dims_vector, strides_vector);
+  return schema::CreateTensor(
+      builder, name, static_cast<uint8_t>(tensor.dtype),
+      tensor.storage == Storage::kWeights ? schema::Place::weights : schema::Place::arena, tensor.offset,
+      dims_vector, strides_vector);
 }
 
 Offset<schema::Step> make_step(FlatBufferBuilder& builder, const PlanStep& step, uint32_t kernel) {
@@ -65,7 +66,8 @@ Offset<schema::Profile> make_profile(FlatBufferBuilder& builder, const PlanProfi
   TableVector<schema::Tensor> tensors;
   for (const PlanTensor& tensor : profile.tensors) tensors.push_back(make_tensor(builder, tensor));
   TableVector<schema::Step> steps;
-  for (const PlanStep& step : profile.steps) steps.push_back(make_step(builder, step, kernel_index.at(step.kernel)));
+  for (const PlanStep& step : profile.steps)
+    steps.push_back(make_step(builder, step, kernel_index.at(step.kernel)));
   const auto tensor_vector = builder.CreateVector(tensors);
   const auto step_vector = builder.CreateVector(steps);
   const auto inputs = builder.CreateVector(make_ios(builder, profile.inputs));
@@ -85,7 +87,8 @@ void build_program(FlatBufferBuilder& builder, const Plan& plan) {
     }
   }
   TableVector<schema::Profile> profiles;
-  for (const PlanProfile& profile : plan.profiles) profiles.push_back(make_profile(builder, profile, kernel_index));
+  for (const PlanProfile& profile : plan.profiles)
+    profiles.push_back(make_profile(builder, profile, kernel_index));
   TableVector<schema::Entry> metadata;
   for (const auto& [key, value] : plan.metadata) {
     const auto key_text = builder.CreateString(key);
@@ -99,7 +102,9 @@ void build_program(FlatBufferBuilder& builder, const Plan& plan) {
                  schema::ProgramIdentifier());
 }
 
-uint64_t align_up(uint64_t offset) { return (offset + format::kAlignment - 1) / format::kAlignment * format::kAlignment; }
+uint64_t align_up(uint64_t offset) {
+  return (offset + format::kAlignment - 1) / format::kAlignment * format::kAlignment;
+}
 
 }  // namespace
 
@@ -125,7 +130,8 @@ std::vector<uint8_t> write_bundle(const Plan& plan) {
   std::memcpy(bytes.data(), &header, sizeof(header));
   std::memcpy(bytes.data() + sizeof(header), sections, sizeof(sections));
   std::memcpy(bytes.data() + sections[0].offset, builder.GetBufferPointer(), sections[0].bytes);
-  if (!plan.weights.empty()) std::memcpy(bytes.data() + sections[1].offset, plan.weights.data(), plan.weights.size());
+  if (!plan.weights.empty())
+    std::memcpy(bytes.data() + sections[1].offset, plan.weights.data(), plan.weights.size());
   header.checksum = format::checksum(std::span(bytes).subspan(format::kChecksumBegin));
   std::memcpy(bytes.data(), &header, sizeof(header));
   return bytes;

@@ -29,7 +29,10 @@ std::vector<int64_t> read_integers(const Graph& graph, const Node& node, size_t 
 class AliasFinder {
  public:
   explicit AliasFinder(const Graph& graph)
-      : graph_(graph), uses_(compute_uses(graph)), parents_(graph.values.size()), depth_(graph.values.size()),
+      : graph_(graph),
+        uses_(compute_uses(graph)),
+        parents_(graph.values.size()),
+        depth_(graph.values.size()),
         is_input_(graph.values.size()) {
     for (ValueId id : graph.inputs) is_input_[index(id)] = true;
     elided_.resize(graph.nodes.size());
@@ -51,12 +54,14 @@ class AliasFinder {
     }
     Aliases aliases;
     aliases.elided = std::move(elided_);
-    for (size_t id = 0; id < graph_.values.size(); ++id) aliases.places.push_back(place(static_cast<ValueId>(id)));
+    for (size_t id = 0; id < graph_.values.size(); ++id)
+      aliases.places.push_back(place(static_cast<ValueId>(id)));
     return aliases;
   }
 
  private:
-  // `parent` with the region that the child is; without a region the child is the whole parent under another shape.
+  // `parent` with the region that the child is; without a region the child is the whole parent under another
+  // shape.
   struct Parent {
     ValueId value = kNoValue;
     bool is_region = false;
@@ -140,14 +145,16 @@ class AliasFinder {
     if (graph_.is_constant(id) || is_input_[index(id)] || has_parent(id)) return false;
     const int producer = uses_.producer[index(id)];
     if (producer < 0 || elided_[static_cast<size_t>(producer)]) {
-      // A Concat's output is made by whoever makes its pieces; anything else that costs no step lies in its input.
+      // A Concat's output is made by whoever makes its pieces; anything else that costs no step lies in its
+      // input.
       return producer >= 0 && graph_.nodes[static_cast<size_t>(producer)].op == "Concat";
     }
     const Node& node = graph_.nodes[static_cast<size_t>(producer)];
     return !(is_onnx(node) && (node.op == "Split" || node.op == "Slice") && is_marked(node));
   }
 
-  // `piece` has got its place; if it is only a Reshape of something, that something can be made there directly.
+  // `piece` has got its place; if it is only a Reshape of something, that something can be made there
+  // directly.
   void move_source(ValueId piece) {
     for (;;) {
       const int producer = uses_.producer[index(piece)];
@@ -180,7 +187,8 @@ class AliasFinder {
 
   std::optional<std::vector<Parent>> split_starts(const Node& node) const {
     int axis = 0;
-    if (!normalize_axis(attr_int(node, "axis", 0), value(node.inputs[0]).shape.rank, &axis)) return std::nullopt;
+    if (!normalize_axis(attr_int(node, "axis", 0), value(node.inputs[0]).shape.rank, &axis))
+      return std::nullopt;
     std::vector<Parent> parents;
     int64_t start = 0;
     for (ValueId out : node.outputs) {
@@ -203,7 +211,8 @@ class AliasFinder {
     if (axes.empty()) {
       for (size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<int64_t>(i));
     }
-    if (axes.size() != starts.size() || (!steps.empty() && steps.size() != starts.size())) return std::nullopt;
+    if (axes.size() != starts.size() || (!steps.empty() && steps.size() != starts.size()))
+      return std::nullopt;
     Parent parent{node.inputs[0], true, {}};
     for (size_t i = 0; i < starts.size(); ++i) {
       AxisSlice slice;

@@ -6,7 +6,9 @@
 namespace kiln {
 namespace {
 
-uint64_t align_up(uint64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
+uint64_t align_up(uint64_t bytes) {
+  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
 
 bool meet(const ArenaBuffer& a, const ArenaBuffer& b, int32_t num_steps) {
   if (a.first <= b.last && b.first <= a.last) return true;
@@ -14,7 +16,8 @@ bool meet(const ArenaBuffer& a, const ArenaBuffer& b, int32_t num_steps) {
 }
 
 // Places buffers in the order given; returns the end of the arena.
-uint64_t place_in_order(std::vector<ArenaBuffer>& buffers, const std::vector<size_t>& order, int32_t num_steps) {
+uint64_t place_in_order(std::vector<ArenaBuffer>& buffers, const std::vector<size_t>& order,
+                        int32_t num_steps) {
   uint64_t end = 0;
   std::vector<size_t> placed;  // sorted by offset
   for (size_t index : order) {

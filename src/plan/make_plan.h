@@ -7,9 +7,9 @@
 
 namespace kiln {
 
-// The graph must be verified, with static shapes. Nodes are lowered in their order; what find_aliases made views costs no
-// step; a graph output that is a graph input or a constant gets a copying step. Metadata and the layout of inputs and
-// outputs are left for the caller to fill in.
+// The graph must be verified, with static shapes. Nodes are lowered in their order; what find_aliases made
+// views costs no step; a graph output that is a graph input or a constant gets a copying step. Metadata and
+// the layout of inputs and outputs are left for the caller to fill in.
 //
 // Equal graphs give equal plans, bit for bit, on every machine.
 // Errors: whatever lowering says; kUnsupported for tensors or arenas beyond 2^31 bytes.

@@ -7,14 +7,15 @@ namespace {
 
 Status check_same_ios(const PlanProfile& a, const std::vector<PlanIo>& a_ios, const PlanProfile& b,
                       const std::vector<PlanIo>& b_ios, const char* what) {
-  if (a_ios.size() != b_ios.size()) return {Code::kInvalidArgument, strf("profiles have different numbers of %ss", what)};
+  if (a_ios.size() != b_ios.size())
+    return {Code::kInvalidArgument, strf("profiles have different numbers of %ss", what)};
   for (size_t i = 0; i < a_ios.size(); ++i) {
     const DType dtype_a = a.tensors[static_cast<size_t>(a_ios[i].tensor)].dtype;
     const DType dtype_b = b.tensors[static_cast<size_t>(b_ios[i].tensor)].dtype;
     if (a_ios[i].name != b_ios[i].name || dtype_a != dtype_b) {
-      return {Code::kInvalidArgument, strf("%s %zu is '%s' (%s) in one profile, '%s' (%s) in another", what, i,
-                                           a_ios[i].name.c_str(), dtype_name(dtype_a), b_ios[i].name.c_str(),
-                                           dtype_name(dtype_b))};
+      return {Code::kInvalidArgument,
+              strf("%s %zu is '%s' (%s) in one profile, '%s' (%s) in another", what, i, a_ios[i].name.c_str(),
+                   dtype_name(dtype_a), b_ios[i].name.c_str(), dtype_name(dtype_b))};
     }
   }
   return {};

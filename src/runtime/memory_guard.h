@@ -1,4 +1,5 @@
-// In AddressSanitizer builds: while a step runs, only its own operands and scratch may be touched. Nothing elsewhere.
+// In AddressSanitizer builds: while a step runs, only its own operands and scratch may be touched. Nothing
+// elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,8 @@
 namespace kiln {
 
 #ifdef KILN_GUARD_MEMORY
-// Arena and weights are one block each, so that without this a kernel that reads past its tensor would go unnoticed.
+// Arena and weights are one block each, so that without this a kernel that reads past its tensor would go
+// unnoticed.
 class MemoryGuard {
  public:
   MemoryGuard(void* arena, uint64_t arena_bytes, std::span<const uint8_t> weights)

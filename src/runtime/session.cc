@@ -105,7 +105,8 @@ struct Session::Impl {
     if (status.ok()) status = kernel.check(args);
     if (status.ok()) return status;
     const char* name = text_of(run.step->name());
-    return {status.code(), strf("%s '%s' (kernel %s): ", text_of(run.step->op()), name, kernel.name) + status.message(),
+    return {status.code(),
+            strf("%s '%s' (kernel %s): ", text_of(run.step->op()), name, kernel.name) + status.message(),
             name};
   }
 
@@ -136,7 +137,8 @@ struct Session::Impl {
       args.num_out = static_cast<int>(size_of(step.outputs()));
       args.in = operand;
       args.out = operand + args.num_in;
-      for (flatbuffers::uoffset_t i = 0; i < size_of(step.inputs()); ++i) *operand++ = resolve(from, step.inputs()->Get(i));
+      for (flatbuffers::uoffset_t i = 0; i < size_of(step.inputs()); ++i)
+        *operand++ = resolve(from, step.inputs()->Get(i));
       for (flatbuffers::uoffset_t i = 0; i < size_of(step.outputs()); ++i) {
         *operand++ = resolve(from, step.outputs()->Get(i));
       }

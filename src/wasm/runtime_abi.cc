@@ -1,4 +1,5 @@
-// Sessions behind the C ABI of runtime_abi.h: handles and indices are checked, errors are kept for kiln_error_*().
+// Sessions behind the C ABI of runtime_abi.h: handles and indices are checked, errors are kept for
+// kiln_error_*().
 #include "wasm/runtime_abi.h"
 
 #include <cstdlib>
@@ -96,15 +97,24 @@ double kiln_count(int32_t handle, int32_t what) {
     return -1;
   }
   switch (what) {
-    case 0: return session->num_profiles();
-    case 1: return static_cast<double>(session->inputs(session->profile()).size());
-    case 2: return static_cast<double>(session->outputs(session->profile()).size());
-    case 3: return session->num_steps();
-    case 4: return session->num_metadata();
-    case 5: return session->profile();
-    case 6: return static_cast<double>(session->memory().weights_bytes);
-    case 7: return static_cast<double>(session->memory().arena_bytes);
-    case 8: return static_cast<double>(session->memory().peak_live_bytes);
+    case 0:
+      return session->num_profiles();
+    case 1:
+      return static_cast<double>(session->inputs(session->profile()).size());
+    case 2:
+      return static_cast<double>(session->outputs(session->profile()).size());
+    case 3:
+      return session->num_steps();
+    case 4:
+      return session->num_metadata();
+    case 5:
+      return session->profile();
+    case 6:
+      return static_cast<double>(session->memory().weights_bytes);
+    case 7:
+      return static_cast<double>(session->memory().arena_bytes);
+    case 8:
+      return static_cast<double>(session->memory().peak_live_bytes);
   }
   kiln::set_last_error({Code::kInvalidArgument, "kiln_count: no such number"});
   return -1;
@@ -164,8 +174,8 @@ int32_t kiln_run(int32_t handle, int32_t begin, int32_t end) {
   if (session == nullptr) return bad_handle();
   const int32_t last = end == -1 ? session->num_steps() : end;
   if (begin < 0 || begin > last || last > session->num_steps()) {
-    return kiln::set_last_error({Code::kInvalidArgument, kiln::strf("steps %d to %d of %d", begin, end,
-                                                                    session->num_steps())});
+    return kiln::set_last_error(
+        {Code::kInvalidArgument, kiln::strf("steps %d to %d of %d", begin, end, session->num_steps())});
   }
   session->run_steps(begin, last);
   return 0;
@@ -176,9 +186,12 @@ const char* kiln_step_text(int32_t handle, int32_t step, int32_t what) {
   if (!has_step(session, step)) return nullptr;
   const kiln::StepInfo info = session->step(step);
   switch (what) {
-    case 0: return info.op;
-    case 1: return info.name;
-    case 2: return info.kernel;
+    case 0:
+      return info.op;
+    case 1:
+      return info.name;
+    case 2:
+      return info.kernel;
   }
   return nullptr;
 }
