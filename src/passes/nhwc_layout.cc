@@ -16,7 +16,7 @@ struct Spatial {
 
 constexpr Spatial kSpatial[] = {
     {"Conv", 3, 4},
-    {"ConvTranspose", 4, 4},
+    {"ConvTranspose", 3, 4},
     {"MaxPool", 3, 4},
     {"AveragePool", 3, 4},
     {"LpPool", 3, 4},
