@@ -26,7 +26,7 @@ export function describe_non_bundle(
   }
   if (head.startsWith('PK'))
     return no('got a zip archive (a PyTorch checkpoint is one): export it to ONNX, then `tilekiln compile`');
-  if (head.startsWith('\x1f\x8b')) {
+  if (bytes[0] === 0x1f && bytes[1] === 0x8b) {
     return no('got gzip-compressed bytes: unpack the file, or serve it with `content-encoding: gzip`');
   }
   if (head.slice(4, 8) === 'TFL3') return no('got a TensorFlow Lite model: tilekiln compiles ONNX');
