@@ -1,10 +1,12 @@
 // tilekiln bench: load, first run, median, p90 of a bundle, on an image end to end or on the run alone.
+import { KilnError } from '../core/errors.ts';
 import type { Feed } from '../core/feed.ts';
 import { load, type Model } from '../core/model.ts';
 import { array_type, num_elements, Tensor } from '../core/tensor.ts';
 import { read_image } from '../targets/node_image.ts';
 import { Classifier } from '../vision/classifier.ts';
 import { Detector } from '../vision/detector.ts';
+import { ImageModel } from '../vision/image_model.ts';
 import type { StageTimes } from '../vision/stage.ts';
 import { UsageError, number_option, parse_options, print, table, type Command } from './command.ts';
 
@@ -31,6 +33,17 @@ function random_feeds(model: Model): Record<string, Feed> {
 
 type Frame = () => Promise<StageTimes>;
 
+/** A detector, or undefined for a model that is none. */
+function make_detector(model: Model): Detector | undefined {
+  try {
+    return new Detector(model);
+  } catch (error) {
+    const is_other = error instanceof KilnError && error.code === 'UNSUPPORTED';
+    if (is_other && !model.metadata['task']?.startsWith('detect')) return undefined;
+    throw error;
+  }
+}
+
 async function frame_of(model: Model, image: string | undefined): Promise<Frame> {
   if (image === undefined) {
     const feeds = random_feeds(model);
@@ -49,10 +62,17 @@ async function frame_of(model: Model, image: string | undefined): Promise<Frame>
       return classifier.times;
     };
   }
-  const detector = new Detector(model);
+  const detector = make_detector(model);
+  if (detector) {
+    return async () => {
+      await detector.detect(pixels);
+      return detector.times;
+    };
+  }
+  const net = new ImageModel(model);
   return async () => {
-    await detector.detect(pixels);
-    return detector.times;
+    await net.run(pixels);
+    return net.times;
   };
 }
 
