@@ -10,11 +10,12 @@ namespace kiln::test {
 // The graph that the text describes, inferred and folded.
 Graph read_graph(const std::string& text);
 
-// Runs the pass; the graph must be a verified one after that, each value with the type that inference gives it.
+// Runs the pass; the graph must be a verified one after that, each value with the type that inference gives
+// it.
 int run_pass(Graph& graph, Result<int> (*pass)(Graph&, const OpRegistry&));
 
-// Evaluates both with reference kernels on seeded random inputs: outputs have the same names, types and, to `tolerance` of the
-// largest element, the same elements.
+// Evaluates both with reference kernels on seeded random inputs: outputs have the same names, types and, to
+// `tolerance` of the largest element, the same elements.
 void expect_same_results(const Graph& before, const Graph& after, uint64_t seed = 1, double tolerance = 1e-5);
 
 // How many nodes of this operator there are.
