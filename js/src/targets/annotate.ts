@@ -61,6 +61,7 @@ export async function write_annotated(path: string, image: PixelImage, marks: re
   try {
     await sharp(image.data, { raw: { width, height, channels } })
       .toColourspace('srgb')
+      .removeAlpha() // as the models see it
       .composite([{ input: Buffer.from(marks_svg(width, height, marks)) }])
       .toFile(path);
   } catch (error) {
