@@ -2,7 +2,7 @@
 
 set(kiln_link_options
   --no-entry -sSTANDALONE_WASM -sALLOW_MEMORY_GROWTH -sMALLOC=emmalloc -sFILESYSTEM=0
-  -sMAXIMUM_MEMORY=4GB -sINITIAL_MEMORY=1MB -Wl,--gc-sections -Wl,--strip-all)
+  -sMAXIMUM_MEMORY=4GB -sINITIAL_MEMORY=2MB -Wl,--gc-sections -Wl,--strip-all)
 
 # An artefact that exports what its ABI header marks with KILN_EXPORT, and its memory.
 function(kiln_artefact name stack_bytes)
