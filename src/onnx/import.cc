@@ -15,8 +15,16 @@ namespace kiln {
 namespace {
 
 // Attributes that passes put on nodes: an ONNX file must not smuggle them in.
-constexpr const char* kReservedAttributes[] = {"layout", "activation", "activation_a", "activation_b", "view"};
+constexpr const char* kReservedAttributes[] = {"layout",   "activation", "activation_a", "activation_b",
+                                               "residual", "view",       "input_layout"};
 constexpr const char* kReservedDomain = "kiln";
+
+// Operators that passes give one input more than ONNX does: a residual, a bias.
+struct InputLimit {
+  const char* op;
+  size_t inputs;
+};
+constexpr InputLimit kInputLimits[] = {{"Conv", 3}, {"ConvTranspose", 3}, {"Gemm", 3}, {"MatMul", 2}, {"Add", 2}};
 
 std::string normal_domain(const std::string& domain) { return domain == "ai.onnx" ? std::string() : domain; }
 
@@ -265,6 +273,11 @@ class Importer {
     }
     while (node.outputs.size() > 1 && node.outputs.back() == kNoValue) node.outputs.pop_back();
     if (!any) report_node(Code::kInvalidModel, node, "number of outputs", "0", "at least 1");
+    for (const InputLimit& limit : kInputLimits) {
+      if (!node.domain.empty() || node.op != limit.op || node.inputs.size() <= limit.inputs) continue;
+      report_node(Code::kInvalidModel, node, "number of inputs", std::to_string(node.inputs.size()),
+                  strf("at most %zu", limit.inputs));
+    }
   }
 
   void read_attributes(const onnx::NodeProto& proto, Node& node) {

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compile/command.h"
 #include "compile/compile.h"
 #include "graph/text.h"
 #include "ops/definition.h"
 #include "passes/infer.h"
+#include "text_front_end.h"
 
 namespace kiln::test {
 namespace {
@@ -116,9 +118,14 @@ std::string compare_graphs(const OpRegistry& ops, const Graph& before, const Gra
   return "";
 }
 
-GoldenOutput fail(const std::string& message) { return {message + "\nexit 1\n", 1}; }
+struct Output {
+  std::string text;
+  int exit_code = 0;
+};
 
-GoldenOutput run_passes(const std::string& names, const std::string& text) {
+Output fail(const std::string& message) { return {message + "\nexit 1\n", 1}; }
+
+Output run_passes(const std::string& names, const std::string& text) {
   Result<Graph> parsed = parse_graph(text);
   if (!parsed.ok()) return fail(parsed.status().message());
   Graph graph = std::move(*parsed);
@@ -150,6 +157,32 @@ GoldenOutput run_passes(const std::string& names, const std::string& text) {
   return {log + print_graph(graph), 0};
 }
 
+// A command of the native tool, with the text front end added. Files that it writes join the others.
+Output run_tool(const std::vector<std::string>& command, std::map<std::string, Bytes>& files) {
+  const FileReader reader = [&files](const std::string& name) -> const Bytes* {
+    const auto found = files.find(name);
+    return found == files.end() ? nullptr : &found->second;
+  };
+  const CommandResult result = run_command(command, reader, tables_with_text());
+  Output output{result.out + result.err, result.exit_code};
+  if (result.exit_code != 0) output.text += strf("exit %d\n", result.exit_code);
+  for (const auto& [name, bytes] : result.files) {
+    output.text += "wrote " + name + "\n";
+    if (ends_with(name, ".svg")) output.text.append(bytes.begin(), bytes.end());
+    files[name] = bytes;
+  }
+  return output;
+}
+
+Output run_line(const std::string& line, std::map<std::string, Bytes>& files) {
+  const std::vector<std::string> command = split_words(line);
+  const auto text_of = [&](const std::string& file) { return std::string(files[file].begin(), files[file].end()); };
+  if (command.size() == 3 && command[0] == "pass") return run_passes(command[1], text_of(command[2]));
+  if (command.size() != 2 || command[0] != "parse") return run_tool(command, files);
+  const Result<Graph> graph = parse_graph(text_of(command[1]));
+  return graph.ok() ? Output{print_graph(graph.value()), 0} : fail(graph.status().message());
+}
+
 }  // namespace
 
 GoldenCase parse_golden(const std::string& text) {
@@ -166,7 +199,7 @@ GoldenCase parse_golden(const std::string& text) {
       }
       continue;
     }
-    if (target == &golden.head && line.rfind("$ ", 0) == 0) golden.command = split_words(line.substr(2));
+    if (target == &golden.head && line.rfind("$ ", 0) == 0) golden.commands.push_back(line.substr(2));
     *target += line + "\n";
   }
   // The last line ends with the file: split() gave one empty line too many.
@@ -181,19 +214,18 @@ std::string print_golden(const GoldenCase& golden) {
 }
 
 GoldenOutput run_golden(const GoldenCase& golden) {
-  if (golden.command.empty()) return fail("the file has no line that begins with '$ '");
   std::map<std::string, Bytes> files;
   std::string error;
-  if (!read_files(golden, files, error)) return fail(error);
-  const std::string& name = golden.command[0];
-  const auto text_of = [&](const std::string& file) { return std::string(files[file].begin(), files[file].end()); };
-  if (name == "pass" && golden.command.size() == 3) return run_passes(golden.command[1], text_of(golden.command[2]));
-  if (name == "parse" && golden.command.size() == 2) {
-    const Result<Graph> graph = parse_graph(text_of(golden.command[1]));
-    if (!graph.ok()) return fail(graph.status().message());
-    return {print_graph(graph.value()), 0};
+  if (golden.commands.empty()) return {"the file has no line that begins with '$ '\n", {1}};
+  if (!read_files(golden, files, error)) return {error + "\n", {1}};
+  GoldenOutput all;
+  for (const std::string& line : golden.commands) {
+    const Output output = run_line(line, files);
+    if (golden.commands.size() > 1) all.text += "$ " + line + "\n";
+    all.text += output.text;
+    all.exit_codes.push_back(output.exit_code);
   }
-  return fail("unknown command '" + name + "'");
+  return all;
 }
 
 }  // namespace kiln::test
