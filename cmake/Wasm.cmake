@@ -17,6 +17,11 @@ endfunction()
 
 set(runtime_entry src/wasm/runtime_abi.cc src/wasm/last_error.cc src/wasm/vision_abi.cc)
 
+# What runs once a load is small rather than quick; the plain forms of operators are in between.
+file(GLOB small_sources CONFIGURE_DEPENDS src/base/*.cc src/bundle/*.cc src/runtime/*.cc)
+set_source_files_properties(${small_sources} ${runtime_entry} PROPERTIES COMPILE_OPTIONS -Oz)
+set_source_files_properties(${op_reference} PROPERTIES COMPILE_OPTIONS -Os)
+
 kiln_artefact(kiln-simd 262144 SOURCES ${runtime_entry} LINK kiln_runtime kiln_vision)
 
 # The same sources once more: relaxed SIMD changes what every kernel header compiles to.
@@ -29,3 +34,10 @@ target_compile_options(kiln_relaxed_runtime PUBLIC -mrelaxed-simd)
 kiln_artefact(kiln-relaxed 262144 SOURCES ${runtime_entry} LINK kiln_relaxed_runtime OPTIONS -mrelaxed-simd)
 
 kiln_artefact(compiler 1048576 SOURCES src/wasm/compiler_abi.cc LINK kiln_compile)
+
+# The compiler's own code runs once a model: small is worth more than quick. What folds constants stays as it is.
+foreach(library kiln_graph kiln_onnx kiln_op_definitions kiln_passes kiln_plan kiln_compile)
+  target_compile_options(${library} PRIVATE -Oz)
+endforeach()
+
+add_custom_target(artefacts DEPENDS kiln-simd kiln-relaxed compiler)

@@ -1,0 +1,11 @@
+# libFuzzer programs, in builds of the preset `fuzz`: fuzz_NAME for each tests/fuzz/NAME_reader.cc.
+if(NOT CMAKE_CXX_FLAGS_DEBUG MATCHES "fuzzer-no-link")
+  return()
+endif()
+file(GLOB fuzz_targets CONFIGURE_DEPENDS tests/fuzz/*_reader.cc)
+foreach(source IN LISTS fuzz_targets)
+  get_filename_component(stem "${source}" NAME_WE)
+  add_executable(fuzz_${stem} EXCLUDE_FROM_ALL "${source}")
+  target_link_libraries(fuzz_${stem} PRIVATE kiln_compile kiln_runtime)
+  target_link_options(fuzz_${stem} PRIVATE -fsanitize=fuzzer)
+endforeach()
