@@ -1,8 +1,7 @@
 // Builds the wasm artefacts with the CMake preset `wasm` and copies them to dist/.
-import { copyFileSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { readFileSync } from 'node:fs';
 import { root, run_all } from './run_stage.mjs';
 
 /** Largest raw size of a runtime artefact, bytes. */
@@ -12,7 +11,7 @@ export const kRuntimeBudget = 300 * 1024;
 export async function build_wasm() {
   const commands = [];
   if (!existsSync(join(root, 'build/wasm/build.ninja'))) commands.push(['cmake', ['--preset', 'wasm']]);
-  commands.push(['cmake', ['--build', '--preset', 'wasm']]);
+  commands.push(['cmake', ['--build', '--preset', 'wasm', '--target', 'artefacts']]);
   const code = await run_all(commands);
   if (code !== 0) process.exit(code);
 

@@ -54,7 +54,7 @@ export const all_stages = [
   {
     name: 'wasm',
     what: 'the doctest suite built with Emscripten, in Node, for each runtime artefact',
-    run: () => run('ctest', ['--test-dir', 'build/wasm', '--output-on-failure']),
+    run: async () => (await preset('wasm')) || run('ctest', ['--test-dir', 'build/wasm', '--output-on-failure']),
   },
   { name: 'node', what: 'API, CLI, bundles and ONNX node vectors in Node', run: () => node_test('node') },
   { name: 'models', what: 'real models against onnxruntime', run: () => node_test('models') },

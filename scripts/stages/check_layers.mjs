@@ -10,7 +10,8 @@ export const kArrows = {
   'cpu': ['base'],
   'ops-kernel': ['base', 'cpu'],
   'bundle': ['base', 'plan-types'],
-  'runtime': ['base', 'cpu', 'ops-kernel', 'bundle', 'plan-types'],
+  'tilekiln': [], // include/tilekiln: the public C++ header
+  'runtime': ['base', 'cpu', 'ops-kernel', 'bundle', 'plan-types', 'tilekiln'],
   'vision': ['base', 'cpu'],
   'graph': ['base'],
   'onnx': ['base', 'graph', 'compile-types'],
@@ -40,6 +41,8 @@ const kContracts = { 'plan/plan.h': 'plan-types', 'compile/compile.h': 'compile-
 const kDefinitionFiles = [
   /^ops\/definition\.(h|cc)$/,
   /^ops\/activation\.h$/,
+  /^ops\/constants\.h$/,
+  /^ops\/shape\/shape\.h$/,
   /^ops\/[^/]+\/(define|lower|fold)[^/]*\.(cc|h)$/,
 ];
 

@@ -12,8 +12,8 @@ struct NpyType {
   DType dtype;
 };
 constexpr NpyType kTypes[] = {
-    {"<f4", DType::kF32}, {"<f2", DType::kF16}, {"<f8", DType::kF64}, {"|i1", DType::kI8},   {"|u1", DType::kU8},
-    {"<i2", DType::kI16}, {"<u2", DType::kU16}, {"<i4", DType::kI32}, {"<u4", DType::kU32},  {"<i8", DType::kI64},
+    {"<f4", DType::kF32}, {"<f2", DType::kF16},  {"<f8", DType::kF64}, {"|i1", DType::kI8},  {"|u1", DType::kU8},
+    {"<i2", DType::kI16}, {"<u2", DType::kU16},  {"<i4", DType::kI32}, {"<u4", DType::kU32}, {"<i8", DType::kI64},
     {"<u8", DType::kU64}, {"|b1", DType::kBool}, {"<i1", DType::kI8},  {"<u1", DType::kU8},  {"<b1", DType::kBool},
 };
 constexpr char kMagic[] = "\x93NUMPY";

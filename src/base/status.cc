@@ -7,8 +7,9 @@ namespace kiln {
 
 const char* code_name(Code code) {
   static constexpr const char* kNames[] = {
-      "OK",        "INVALID_ARGUMENT", "UNKNOWN_OPERATOR", "UNSUPPORTED", "INVALID_MODEL", "NOT_A_MODEL", "TRUNCATED",
-      "CORRUPT",   "VERSION",          "SHAPE",            "OUT_OF_MEMORY", "ABORTED",     "NOT_FOUND",   "INTERNAL",
+      "OK",        "INVALID_ARGUMENT", "UNKNOWN_OPERATOR", "UNSUPPORTED", "INVALID_MODEL", "NOT_A_MODEL",
+      "TRUNCATED", "CORRUPT",          "VERSION",          "SHAPE",       "OUT_OF_MEMORY", "ABORTED",
+      "NOT_FOUND", "INTERNAL",
   };
   const auto index = static_cast<uint8_t>(code);
   return index < sizeof(kNames) / sizeof(kNames[0]) ? kNames[index] : "INTERNAL";

@@ -49,8 +49,8 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                // NOLINT: implicit on purpose
-  Result(Status status) : status_(std::move(status)) {}        // NOLINT: implicit on purpose
+  Result(T value) : value_(std::move(value)) {}          // NOLINT: implicit on purpose
+  Result(Status status) : status_(std::move(status)) {}  // NOLINT: implicit on purpose
 
   bool ok() const { return status_.ok(); }
   const Status& status() const { return status_; }
@@ -74,17 +74,16 @@ std::string strf(const char* format, ...) __attribute__((format(printf, 1, 2)));
 #define KILN_CONCAT(a, b) KILN_CONCAT_(a, b)
 
 // Returns the Status from the enclosing function if it is an error.
-#define KILN_TRY(expr)                                \
-  do {                                                \
-    ::kiln::Status kiln_status_ = (expr);             \
-    if (!kiln_status_.ok()) return kiln_status_;      \
+#define KILN_TRY(expr)                           \
+  do {                                           \
+    ::kiln::Status kiln_status_ = (expr);        \
+    if (!kiln_status_.ok()) return kiln_status_; \
   } while (0)
 
 // Declares or assigns `lhs` from a Result, or returns its Status.
-#define KILN_ASSIGN(lhs, expr)                                          \
-  auto KILN_CONCAT(kiln_result_, __LINE__) = (expr);                    \
-  if (!KILN_CONCAT(kiln_result_, __LINE__).ok())                        \
-    return KILN_CONCAT(kiln_result_, __LINE__).status();                \
+#define KILN_ASSIGN(lhs, expr)                                                                        \
+  auto KILN_CONCAT(kiln_result_, __LINE__) = (expr);                                                  \
+  if (!KILN_CONCAT(kiln_result_, __LINE__).ok()) return KILN_CONCAT(kiln_result_, __LINE__).status(); \
   lhs = std::move(KILN_CONCAT(kiln_result_, __LINE__)).value()
 
 #ifdef NDEBUG

@@ -99,59 +99,108 @@ Tensor make_f32_scalar(float value) {
 
 double element_as_f64(DType dtype, const void* data, int64_t index) {
   switch (dtype) {
-    case DType::kF32: return read<float>(data, index);
-    case DType::kF16: return f16_to_f32(read<uint16_t>(data, index));
-    case DType::kBF16: return bf16_to_f32(read<uint16_t>(data, index));
-    case DType::kF64: return read<double>(data, index);
-    case DType::kU64: return static_cast<double>(read<uint64_t>(data, index));
-    default: return static_cast<double>(element_as_i64(dtype, data, index));
+    case DType::kF32:
+      return read<float>(data, index);
+    case DType::kF16:
+      return f16_to_f32(read<uint16_t>(data, index));
+    case DType::kBF16:
+      return bf16_to_f32(read<uint16_t>(data, index));
+    case DType::kF64:
+      return read<double>(data, index);
+    case DType::kU64:
+      return static_cast<double>(read<uint64_t>(data, index));
+    default:
+      return static_cast<double>(element_as_i64(dtype, data, index));
   }
 }
 
 int64_t element_as_i64(DType dtype, const void* data, int64_t index) {
   switch (dtype) {
-    case DType::kI8: return read<int8_t>(data, index);
-    case DType::kU8: return read<uint8_t>(data, index);
-    case DType::kI16: return read<int16_t>(data, index);
-    case DType::kU16: return read<uint16_t>(data, index);
-    case DType::kI32: return read<int32_t>(data, index);
-    case DType::kU32: return read<uint32_t>(data, index);
-    case DType::kI64: return read<int64_t>(data, index);
-    case DType::kU64: return static_cast<int64_t>(read<uint64_t>(data, index));
-    case DType::kBool: return read<uint8_t>(data, index) != 0;
-    case DType::kInvalid: return 0;
-    default: return float_to_i64(element_as_f64(dtype, data, index));
+    case DType::kI8:
+      return read<int8_t>(data, index);
+    case DType::kU8:
+      return read<uint8_t>(data, index);
+    case DType::kI16:
+      return read<int16_t>(data, index);
+    case DType::kU16:
+      return read<uint16_t>(data, index);
+    case DType::kI32:
+      return read<int32_t>(data, index);
+    case DType::kU32:
+      return read<uint32_t>(data, index);
+    case DType::kI64:
+      return read<int64_t>(data, index);
+    case DType::kU64:
+      return static_cast<int64_t>(read<uint64_t>(data, index));
+    case DType::kBool:
+      return read<uint8_t>(data, index) != 0;
+    case DType::kInvalid:
+      return 0;
+    default:
+      return float_to_i64(element_as_f64(dtype, data, index));
   }
 }
 
 void store_f64(DType dtype, void* data, int64_t index, double value) {
   switch (dtype) {
-    case DType::kF32: write(data, index, static_cast<float>(value)); break;
-    case DType::kF16: write(data, index, f32_to_f16(static_cast<float>(value))); break;
-    case DType::kBF16: write(data, index, f32_to_bf16(static_cast<float>(value))); break;
-    case DType::kF64: write(data, index, value); break;
-    case DType::kBool: write<uint8_t>(data, index, value != 0); break;
-    case DType::kU64:
-      write(data, index, value >= 0x1p63 && value < 0x1p64 ? static_cast<uint64_t>(value)
-                                                           : static_cast<uint64_t>(float_to_i64(value)));
+    case DType::kF32:
+      write(data, index, static_cast<float>(value));
       break;
-    default: store_i64(dtype, data, index, float_to_i64(value)); break;
+    case DType::kF16:
+      write(data, index, f32_to_f16(static_cast<float>(value)));
+      break;
+    case DType::kBF16:
+      write(data, index, f32_to_bf16(static_cast<float>(value)));
+      break;
+    case DType::kF64:
+      write(data, index, value);
+      break;
+    case DType::kBool:
+      write<uint8_t>(data, index, value != 0);
+      break;
+    case DType::kU64:
+      write(data, index,
+            value >= 0x1p63 && value < 0x1p64 ? static_cast<uint64_t>(value)
+                                              : static_cast<uint64_t>(float_to_i64(value)));
+      break;
+    default:
+      store_i64(dtype, data, index, float_to_i64(value));
+      break;
   }
 }
 
 void store_i64(DType dtype, void* data, int64_t index, int64_t value) {
   switch (dtype) {
-    case DType::kI8: write(data, index, static_cast<int8_t>(value)); break;
-    case DType::kU8: write(data, index, static_cast<uint8_t>(value)); break;
-    case DType::kI16: write(data, index, static_cast<int16_t>(value)); break;
-    case DType::kU16: write(data, index, static_cast<uint16_t>(value)); break;
-    case DType::kI32: write(data, index, static_cast<int32_t>(value)); break;
-    case DType::kU32: write(data, index, static_cast<uint32_t>(value)); break;
+    case DType::kI8:
+      write(data, index, static_cast<int8_t>(value));
+      break;
+    case DType::kU8:
+      write(data, index, static_cast<uint8_t>(value));
+      break;
+    case DType::kI16:
+      write(data, index, static_cast<int16_t>(value));
+      break;
+    case DType::kU16:
+      write(data, index, static_cast<uint16_t>(value));
+      break;
+    case DType::kI32:
+      write(data, index, static_cast<int32_t>(value));
+      break;
+    case DType::kU32:
+      write(data, index, static_cast<uint32_t>(value));
+      break;
     case DType::kI64:
-    case DType::kU64: write(data, index, value); break;
-    case DType::kBool: write<uint8_t>(data, index, value != 0); break;
-    case DType::kInvalid: break;
-    default: store_f64(dtype, data, index, static_cast<double>(value)); break;
+    case DType::kU64:
+      write(data, index, value);
+      break;
+    case DType::kBool:
+      write<uint8_t>(data, index, value != 0);
+      break;
+    case DType::kInvalid:
+      break;
+    default:
+      store_f64(dtype, data, index, static_cast<double>(value));
+      break;
   }
 }
 

@@ -29,10 +29,9 @@ PlanTensor dense(const char* name, DType dtype, const Shape& shape, uint64_t off
 Plan make_sample() {
   Plan plan;
   PlanProfile profile;
-  profile.tensors = {
-      dense("x", DType::kF32, {1, 3, 4}, 0), dense("w", DType::kF32, {4}, 64, Storage::kWeights),
-      dense("wide", DType::kF32, {1, 3, 8}, 64), dense("view", DType::kF32, {1, 3, 4}, 64 + 16),
-      dense("rest", DType::kF32, {1, 3, 4}, 64)};
+  profile.tensors = {dense("x", DType::kF32, {1, 3, 4}, 0), dense("w", DType::kF32, {4}, 64, Storage::kWeights),
+                     dense("wide", DType::kF32, {1, 3, 8}, 64), dense("view", DType::kF32, {1, 3, 4}, 64 + 16),
+                     dense("rest", DType::kF32, {1, 3, 4}, 64)};
   for (size_t i : {size_t{3}, size_t{4}}) {
     profile.tensors[i].strides[0] = 24;
     profile.tensors[i].strides[1] = 8;
@@ -126,8 +125,7 @@ TEST_CASE("bundle_bad_files_are_told_apart") {
   check_error(status_of_text("KILN\x01"), Code::kTruncated, "header");
   check_error(status_of_text("\n <!DOCTYPE html><html></html>"), Code::kNotAModel, "HTML");
   check_error(status_of_text("\xef\xbb\xbf<html>"), Code::kNotAModel, "HTML");
-  check_error(status_of_text("version https://git-lfs.github.com/spec/v1\noid sha256:0"), Code::kNotAModel,
-              "git-LFS");
+  check_error(status_of_text("version https://git-lfs.github.com/spec/v1\noid sha256:0"), Code::kNotAModel, "git-LFS");
   check_error(status_of_text("PK\x03\x04rest of a checkpoint"), Code::kNotAModel, "zip");
   check_error(status_of_text("abcdTFL3 and more"), Code::kNotAModel, "TensorFlow Lite");
   check_error(status_of_text("{\"json\": 1}"), Code::kNotAModel, "JSON");
@@ -167,10 +165,8 @@ TEST_CASE("bundle_damage_is_told_apart") {
   check_error(fixed([&](auto& b) { put(b, 40, uint64_t{1} << 63); }), Code::kCorrupt, "outside the file");
   check_error(fixed([&](auto& b) { put(b, 48, UINT64_MAX); }), Code::kCorrupt, "outside the file");
   check_error(fixed([&](auto& b) { put(b, 40, uint64_t{68}); }), Code::kCorrupt, "outside the file");
-  check_error(fixed([&](auto& b) { put(b, 56, uint32_t{format::kProgram}); }), Code::kCorrupt,
-              "two sections");
-  CHECK(fixed([&](auto& b) { put(b, 56, uint32_t{77}); }).code() ==
-        Code::kCorrupt);  // no weights: w is out of bounds
+  check_error(fixed([&](auto& b) { put(b, 56, uint32_t{format::kProgram}); }), Code::kCorrupt, "two sections");
+  CHECK(fixed([&](auto& b) { put(b, 56, uint32_t{77}); }).code() == Code::kCorrupt);  // no weights: w is out of bounds
 
   test::AlignedBytes aligned(good);
   std::vector<uint8_t> room(good.size() + 128);
@@ -193,10 +189,7 @@ TEST_CASE("bundle_inconsistent_programs_are_refused") {
   check_error(tensor([](PlanTensor& t) { t.dtype = DType::kInvalid; }), Code::kCorrupt, "dtype");
   check_error(tensor([](PlanTensor& t) { t.shape[1] = -3; }), Code::kCorrupt, "the dim -3");
   check_error(tensor([](PlanTensor& t) { t.shape[1] = 1 << 30; }), Code::kCorrupt, "too many elements");
-  check_error(tensor([](PlanTensor& t) {
-                t.shape = Shape{0, INT32_MAX, INT32_MAX};
-              }),
-              Code::kCorrupt, "too many");
+  check_error(tensor([](PlanTensor& t) { t.shape = Shape{0, INT32_MAX, INT32_MAX}; }), Code::kCorrupt, "too many");
   check_error(tensor([](PlanTensor& t) { t.offset = 212; }), Code::kCorrupt, "beyond the arena");
   check_error(tensor([](PlanTensor& t) { t.offset = UINT64_MAX - 3; }), Code::kCorrupt, "beyond the arena");
   check_error(tensor([](PlanTensor& t) { t.offset = 2; }), Code::kCorrupt, "not aligned");
@@ -208,8 +201,7 @@ TEST_CASE("bundle_inconsistent_programs_are_refused") {
                 t.offset = 64;
               }),
               Code::kCorrupt, "beyond the weights");
-  check_error(changed([](Plan& plan, PlanProfile&) { plan.weights.resize(79); }), Code::kCorrupt,
-              "beyond the weights");
+  check_error(changed([](Plan& plan, PlanProfile&) { plan.weights.resize(79); }), Code::kCorrupt, "beyond the weights");
 
   const auto step = [&](auto change) {
     return changed([&](Plan&, PlanProfile& profile) { change(profile.steps[0]); });
@@ -231,16 +223,13 @@ TEST_CASE("bundle_inconsistent_programs_are_refused") {
   check_error(step([](PlanStep& s) { s.macs = -1; }), Code::kCorrupt, "MACs");
   check_error(step([](PlanStep& s) { s.inputs.assign(2000, 0); }), Code::kCorrupt, "operands");
   CHECK(step([](PlanStep& s) { s.outputs = {3, 4}; }).ok());  // interleaved views are apart
-  check_error(changed([](Plan&, PlanProfile& p) { p.tensors[4].offset = 72; }), Code::kCorrupt,
-              "overwrites its input");
+  check_error(changed([](Plan&, PlanProfile& p) { p.tensors[4].offset = 72; }), Code::kCorrupt, "overwrites its input");
 
   check_error(changed([](Plan& plan, PlanProfile&) { plan.profiles.clear(); }), Code::kCorrupt, "no profile");
-  check_error(changed([](Plan&, PlanProfile& p) { p.arena_bytes = uint64_t{1} << 33; }), Code::kCorrupt,
-              "arena");
+  check_error(changed([](Plan&, PlanProfile& p) { p.arena_bytes = uint64_t{1} << 33; }), Code::kCorrupt, "arena");
   check_error(changed([](Plan&, PlanProfile& p) { p.inputs[0].tensor = 1; }), Code::kCorrupt, "dense tensor");
   check_error(changed([](Plan&, PlanProfile& p) { p.inputs[0].tensor = 9; }), Code::kCorrupt, "no tensor");
-  check_error(changed([](Plan&, PlanProfile& p) { p.outputs[0].tensor = 3; }), Code::kCorrupt,
-              "dense tensor");
+  check_error(changed([](Plan&, PlanProfile& p) { p.outputs[0].tensor = 3; }), Code::kCorrupt, "dense tensor");
   check_error(changed([](Plan& plan, PlanProfile&) {
                 plan.profiles.push_back(plan.profiles[0]);
                 plan.profiles[1].inputs[0].name = "z";

@@ -9,13 +9,9 @@
 namespace kiln {
 namespace {
 
-Status corrupt(std::string message, const char* node = "") {
-  return {Code::kCorrupt, std::move(message), node};
-}
+Status corrupt(std::string message, const char* node = "") { return {Code::kCorrupt, std::move(message), node}; }
 
-bool fits(uint64_t offset, uint64_t bytes, uint64_t limit) {
-  return offset <= limit && bytes <= limit - offset;
-}
+bool fits(uint64_t offset, uint64_t bytes, uint64_t limit) { return offset <= limit && bytes <= limit - offset; }
 
 // Dims and strides: see the guarantees in read.h.
 Status check_layout(const schema::Tensor& tensor) {
@@ -109,8 +105,8 @@ bool overlap(const Rows& a, const Rows& b) {
   const uint64_t stride = std::max(a.stride, b.stride);
   if (stride == 0 || !a.uniform || !b.uniform) return true;
   if ((a.stride != 0 && a.stride != stride) || (b.stride != 0 && b.stride != stride)) return true;
-  const uint64_t distance = b.offset >= a.offset ? (b.offset - a.offset) % stride
-                                                 : (stride - (a.offset - b.offset) % stride) % stride;
+  const uint64_t distance =
+      b.offset >= a.offset ? (b.offset - a.offset) % stride : (stride - (a.offset - b.offset) % stride) % stride;
   return distance < a.width || distance + b.width > stride;
 }
 
@@ -149,8 +145,7 @@ class ProfileChecker {
   Status check_step(const schema::Step& step) {
     const char* name = text_of(step.name());
     if (step.kernel() >= size_of(program_.kernels())) {
-      return corrupt(
-          strf("step '%s' names kernel %u of %zu", name, step.kernel(), size_of(program_.kernels())), name);
+      return corrupt(strf("step '%s' names kernel %u of %zu", name, step.kernel(), size_of(program_.kernels())), name);
     }
     if (size_of(step.inputs()) + size_of(step.outputs()) > kMaxStepOperands) {
       return corrupt(strf("step '%s' has more than %zu operands", name, kMaxStepOperands), name);
@@ -165,11 +160,9 @@ class ProfileChecker {
     for (int32_t index : view(step.outputs())) {
       if (index == -1) continue;
       const schema::Tensor* output = tensor(index);
-      if (output == nullptr)
-        return corrupt(strf("step '%s' writes tensor %d, which is not there", name, index), name);
+      if (output == nullptr) return corrupt(strf("step '%s' writes tensor %d, which is not there", name, index), name);
       if (output->place() != schema::Place::arena) {
-        return corrupt(
-            strf("step '%s' writes '%s', which lies in the weights", name, text_of(output->name())), name);
+        return corrupt(strf("step '%s' writes '%s', which lies in the weights", name, text_of(output->name())), name);
       }
       rows[num_written++] = rows_of(*output);
     }
@@ -182,8 +175,7 @@ class ProfileChecker {
     for (int32_t index : view(step.inputs())) {
       if (index == -1) continue;
       const schema::Tensor* input = tensor(index);
-      if (input == nullptr)
-        return corrupt(strf("step '%s' reads tensor %d, which is not there", name, index), name);
+      if (input == nullptr) return corrupt(strf("step '%s' reads tensor %d, which is not there", name, index), name);
       if (input->place() != schema::Place::arena) continue;
       const Rows read = rows_of(*input);
       for (size_t i = 0; i < num_written; ++i) {

@@ -18,24 +18,21 @@ unsigned long long ull(uint64_t number) { return number; }
 Status check_header(std::span<const uint8_t> bytes, Header* header) {
   KILN_TRY(check_is_bundle(bytes));
   if (bytes.size() < sizeof(Header)) {
-    return {Code::kTruncated, strf("the bundle is truncated: %zu bytes, its header alone has %zu",
-                                   bytes.size(), sizeof(Header))};
+    return {Code::kTruncated,
+            strf("the bundle is truncated: %zu bytes, its header alone has %zu", bytes.size(), sizeof(Header))};
   }
   std::memcpy(header, bytes.data(), sizeof(Header));
   if (header->version != format::kVersion) {
     const bool newer = header->version > format::kVersion;
-    return {Code::kVersion,
-            strf("the bundle has format version %u, this runtime reads version %u: %s", header->version,
-                 format::kVersion, newer ? "use a newer runtime" : "compile the model again")};
+    return {Code::kVersion, strf("the bundle has format version %u, this runtime reads version %u: %s", header->version,
+                                 format::kVersion, newer ? "use a newer runtime" : "compile the model again")};
   }
   if (bytes.size() < header->file_bytes) {
-    return {Code::kTruncated,
-            strf("the bundle is truncated: %zu of %llu bytes, %llu are missing", bytes.size(),
-                 ull(header->file_bytes), ull(header->file_bytes - bytes.size()))};
+    return {Code::kTruncated, strf("the bundle is truncated: %zu of %llu bytes, %llu are missing", bytes.size(),
+                                   ull(header->file_bytes), ull(header->file_bytes - bytes.size()))};
   }
   if (bytes.size() > header->file_bytes) {
-    return {Code::kCorrupt,
-            strf("the bundle has %llu bytes, but the file %zu", ull(header->file_bytes), bytes.size())};
+    return {Code::kCorrupt, strf("the bundle has %llu bytes, but the file %zu", ull(header->file_bytes), bytes.size())};
   }
   if (header->flags != 0) {
     return {Code::kVersion, strf("the bundle needs features (flags %#x) of a newer runtime", header->flags)};
@@ -54,14 +51,13 @@ Status read_sections(std::span<const uint8_t> bytes, const Header& header, std::
   for (uint32_t i = 0; i < header.num_sections; ++i) {
     Section section;
     std::memcpy(&section, bytes.data() + sizeof(Header) + i * sizeof(Section), sizeof(section));
-    if (section.offset < table_end || section.offset > bytes.size() ||
-        section.bytes > bytes.size() - section.offset || section.offset % format::kAlignment != 0) {
-      return {Code::kCorrupt, strf("section %u of the bundle (offset %llu, %llu bytes) lies outside the file",
-                                   i, ull(section.offset), ull(section.bytes))};
+    if (section.offset < table_end || section.offset > bytes.size() || section.bytes > bytes.size() - section.offset ||
+        section.offset % format::kAlignment != 0) {
+      return {Code::kCorrupt, strf("section %u of the bundle (offset %llu, %llu bytes) lies outside the file", i,
+                                   ull(section.offset), ull(section.bytes))};
     }
     if (section.kind != format::kProgram && section.kind != format::kWeights) continue;
-    if (seen[section.kind])
-      return {Code::kCorrupt, strf("the bundle has two sections of kind %u", section.kind)};
+    if (seen[section.kind]) return {Code::kCorrupt, strf("the bundle has two sections of kind %u", section.kind)};
     seen[section.kind] = true;
     (section.kind == format::kProgram ? *program : *weights) =
         bytes.subspan(static_cast<size_t>(section.offset), static_cast<size_t>(section.bytes));
@@ -159,10 +155,9 @@ PlanProfile unpack_profile(const schema::Program& program, const schema::Profile
   }
   if (profile.steps() != nullptr) {
     for (const schema::Step* step : *profile.steps()) {
-      out.steps.push_back({text_of(program.kernels()->Get(step->kernel())), text_of(step->op()),
-                           text_of(step->name()), copy_of(step->params()), copy_of(step->inputs()),
-                           copy_of(step->outputs()), step->scratch_offset(), step->scratch_bytes(),
-                           step->macs()});
+      out.steps.push_back({text_of(program.kernels()->Get(step->kernel())), text_of(step->op()), text_of(step->name()),
+                           copy_of(step->params()), copy_of(step->inputs()), copy_of(step->outputs()),
+                           step->scratch_offset(), step->scratch_bytes(), step->macs()});
     }
   }
   out.inputs = unpack_ios(profile.inputs());

@@ -51,8 +51,7 @@ Status check_is_bundle(std::span<const uint8_t> bytes) {
   } else if (bytes.size() >= 8 && std::memcmp(bytes.data() + 4, "TFL3", 4) == 0) {
     what = "got a TensorFlow Lite model: tilekiln compiles ONNX";
   } else if (looks_like_onnx(bytes)) {
-    what =
-        "got an ONNX model, not a bundle: compile it first (`tilekiln compile`, or compile() of the package)";
+    what = "got an ONNX model, not a bundle: compile it first (`tilekiln compile`, or compile() of the package)";
   } else if (starts_with(text, "{")) {
     what = "got JSON instead of a bundle";
   }

@@ -35,10 +35,9 @@ Offset<schema::Tensor> make_tensor(FlatBufferBuilder& builder, const PlanTensor&
   const auto name = make_text(builder, tensor.name);
   const auto dims_vector = builder.CreateVector(dims);
   const Offset<flatbuffers::Vector<int32_t>> strides_vector = is_dense ? 0 : builder.CreateVector(strides);
-  return schema::CreateTensor(
-      builder, name, static_cast<uint8_t>(tensor.dtype),
-      tensor.storage == Storage::kWeights ? schema::Place::weights : schema::Place::arena, tensor.offset,
-      dims_vector, strides_vector);
+  return schema::CreateTensor(builder, name, static_cast<uint8_t>(tensor.dtype),
+                              tensor.storage == Storage::kWeights ? schema::Place::weights : schema::Place::arena,
+                              tensor.offset, dims_vector, strides_vector);
 }
 
 Offset<schema::Step> make_step(FlatBufferBuilder& builder, const PlanStep& step, uint32_t kernel) {
@@ -47,8 +46,8 @@ Offset<schema::Step> make_step(FlatBufferBuilder& builder, const PlanStep& step,
   const auto params = builder.CreateVector(step.params);
   const auto inputs = builder.CreateVector(step.inputs);
   const auto outputs = builder.CreateVector(step.outputs);
-  return schema::CreateStep(builder, kernel, op, name, params, inputs, outputs, step.scratch_offset,
-                            step.scratch_bytes, step.macs);
+  return schema::CreateStep(builder, kernel, op, name, params, inputs, outputs, step.scratch_offset, step.scratch_bytes,
+                            step.macs);
 }
 
 TableVector<schema::Io> make_ios(FlatBufferBuilder& builder, const std::vector<PlanIo>& ios) {
@@ -66,8 +65,7 @@ Offset<schema::Profile> make_profile(FlatBufferBuilder& builder, const PlanProfi
   TableVector<schema::Tensor> tensors;
   for (const PlanTensor& tensor : profile.tensors) tensors.push_back(make_tensor(builder, tensor));
   TableVector<schema::Step> steps;
-  for (const PlanStep& step : profile.steps)
-    steps.push_back(make_step(builder, step, kernel_index.at(step.kernel)));
+  for (const PlanStep& step : profile.steps) steps.push_back(make_step(builder, step, kernel_index.at(step.kernel)));
   const auto tensor_vector = builder.CreateVector(tensors);
   const auto step_vector = builder.CreateVector(steps);
   const auto inputs = builder.CreateVector(make_ios(builder, profile.inputs));
@@ -87,8 +85,7 @@ void build_program(FlatBufferBuilder& builder, const Plan& plan) {
     }
   }
   TableVector<schema::Profile> profiles;
-  for (const PlanProfile& profile : plan.profiles)
-    profiles.push_back(make_profile(builder, profile, kernel_index));
+  for (const PlanProfile& profile : plan.profiles) profiles.push_back(make_profile(builder, profile, kernel_index));
   TableVector<schema::Entry> metadata;
   for (const auto& [key, value] : plan.metadata) {
     const auto key_text = builder.CreateString(key);
@@ -130,8 +127,7 @@ std::vector<uint8_t> write_bundle(const Plan& plan) {
   std::memcpy(bytes.data(), &header, sizeof(header));
   std::memcpy(bytes.data() + sizeof(header), sections, sizeof(sections));
   std::memcpy(bytes.data() + sections[0].offset, builder.GetBufferPointer(), sections[0].bytes);
-  if (!plan.weights.empty())
-    std::memcpy(bytes.data() + sections[1].offset, plan.weights.data(), plan.weights.size());
+  if (!plan.weights.empty()) std::memcpy(bytes.data() + sections[1].offset, plan.weights.data(), plan.weights.size());
   header.checksum = format::checksum(std::span(bytes).subspan(format::kChecksumBegin));
   std::memcpy(bytes.data(), &header, sizeof(header));
   return bytes;

@@ -27,7 +27,8 @@ void add_error(CommandResult& result, const Status& status, int exit_code) {
 // The file that the command is about, with its name before every message.
 const std::vector<uint8_t>* find_model(const CommandLine& line, const FileReader& files, CommandResult& result) {
   const std::vector<uint8_t>* bytes = files ? files(line.model) : nullptr;
-  if (bytes == nullptr) add_error(result, {Code::kNotFound, line.model + ": there is no such file, or it cannot be read"}, 1);
+  if (bytes == nullptr)
+    add_error(result, {Code::kNotFound, line.model + ": there is no such file, or it cannot be read"}, 1);
   return bytes;
 }
 
@@ -58,17 +59,18 @@ void add_failure(CommandResult& result, const std::string& model, const Status& 
 }
 
 std::string summary(const CommandLine& line, const CompileResult& compiled) {
-  std::string text = line.output + ": " + print_bytes(compiled.bundle.size()) + ", weights " + print_bytes(compiled.plan.weights.size()) +
-                     "\n";
+  std::string text = line.output + ": " + print_bytes(compiled.bundle.size()) + ", weights " +
+                     print_bytes(compiled.plan.weights.size()) + "\n";
   for (size_t p = 0; p < compiled.plan.profiles.size(); ++p) {
     const PlanProfile& profile = compiled.plan.profiles[p];
-    text += strf("profile %zu: %zu steps, ", p, profile.steps.size()) + print_count(count_macs(profile)) + " MACs, arena " +
-            print_bytes(profile.arena_bytes) + "\n" + print_io(profile);
+    text += strf("profile %zu: %zu steps, ", p, profile.steps.size()) + print_count(count_macs(profile)) +
+            " MACs, arena " + print_bytes(profile.arena_bytes) + "\n" + print_io(profile);
   }
   return text;
 }
 
-void run_compile(const CommandLine& line, const FileReader& files, const CompilerTables& tables, CommandResult& result) {
+void run_compile(const CommandLine& line, const FileReader& files, const CompilerTables& tables,
+                 CommandResult& result) {
   const std::vector<uint8_t>* model = find_model(line, files, result);
   if (model == nullptr) return;
   CompileResult compiled;
@@ -76,8 +78,10 @@ void run_compile(const CommandLine& line, const FileReader& files, const Compile
   add_notices(result, compiled);
   result.out += compiled.dump;
   if (!status.ok()) {
-    if (status.code() == Code::kInvalidArgument && compiled.problems.empty()) add_error(result, status, 2);
-    else add_failure(result, line.model, status, compiled);
+    if (status.code() == Code::kInvalidArgument && compiled.problems.empty())
+      add_error(result, status, 2);
+    else
+      add_failure(result, line.model, status, compiled);
     return;
   }
   if (compiled.dump.empty()) result.out += summary(line, compiled);
@@ -86,19 +90,23 @@ void run_compile(const CommandLine& line, const FileReader& files, const Compile
 
 void inspect_bundle(const CommandLine& line, const std::vector<uint8_t>& bytes, CommandResult& result) {
   Tensor aligned(DType::kU8, Shape{static_cast<int64_t>(bytes.size())});  // the reader wants 64-byte alignment
-  if (aligned.data() == nullptr) return add_error(result, {Code::kOutOfMemory, line.model + ": no memory for the bundle"}, 1);
+  if (aligned.data() == nullptr)
+    return add_error(result, {Code::kOutOfMemory, line.model + ": no memory for the bundle"}, 1);
   std::copy(bytes.begin(), bytes.end(), aligned.as<uint8_t>());
   const Result<BundleView> view = read_bundle({aligned.as<uint8_t>(), bytes.size()});
   if (!view.ok()) return add_error(result, {view.status().code(), line.model + ": " + view.status().message()}, 1);
   if (!line.svg.empty() || (!line.compile.dump_stage.empty() && line.compile.dump_stage != "plan")) {
-    return add_error(result, {Code::kInvalidArgument, line.model + " is a bundle, which holds no graph: --svg and --stage need "
-                                                                   "an ONNX model; allowed here: --stage plan"}, 2);
+    return add_error(result,
+                     {Code::kInvalidArgument, line.model + " is a bundle, which holds no graph: --svg and --stage need "
+                                                           "an ONNX model; allowed here: --stage plan"},
+                     2);
   }
   const Plan plan = unpack_bundle(view.value());
   result.out = line.json ? describe_bundle_json(plan, bytes.size()) : describe_bundle(plan, bytes.size());
 }
 
-void run_inspect(const CommandLine& line, const FileReader& files, const CompilerTables& tables, CommandResult& result) {
+void run_inspect(const CommandLine& line, const FileReader& files, const CompilerTables& tables,
+                 CommandResult& result) {
   const std::vector<uint8_t>* model = find_model(line, files, result);
   if (model == nullptr) return;
   if (sniff_file(*model) == FileKind::kBundle) return inspect_bundle(line, *model, result);
@@ -106,7 +114,8 @@ void run_inspect(const CommandLine& line, const FileReader& files, const Compile
   const Status status = compile_model(*model, beside(line.model, files), tables, line.compile, compiled);
   if (!status.ok() && compiled.problems.empty()) {
     if (status.code() == Code::kInvalidArgument) return add_error(result, status, 2);
-    if (compiled.description.empty()) return add_error(result, {status.code(), line.model + ": " + status.message()}, 1);
+    if (compiled.description.empty())
+      return add_error(result, {status.code(), line.model + ": " + status.message()}, 1);
     Problem problem;
     problem.code = status.code();
     problem.node = status.node();
@@ -125,7 +134,8 @@ void run_inspect(const CommandLine& line, const FileReader& files, const Compile
   } else if (wants_stage && !compiled.dump.empty()) {
     result.out = compiled.dump;
   } else if (line.check) {
-    for (const Problem& problem : compiled.problems) result.out += std::string(code_name(problem.code)) + ": " + problem.message + "\n";
+    for (const Problem& problem : compiled.problems)
+      result.out += std::string(code_name(problem.code)) + ": " + problem.message + "\n";
     if (compiled.problems.empty()) result.out = "no problems\n";
   } else {
     result.out = describe_model(compiled);
@@ -138,7 +148,8 @@ void run_tensor(const CommandLine& line, const FileReader& files, CommandResult&
   const std::vector<uint8_t>* bytes = find_model(line, files, result);
   if (bytes == nullptr) return;
   const Result<Tensor> tensor = read_tensor_proto(*bytes);
-  if (!tensor.ok()) return add_error(result, {tensor.status().code(), line.model + ": " + tensor.status().message()}, 1);
+  if (!tensor.ok())
+    return add_error(result, {tensor.status().code(), line.model + ": " + tensor.status().message()}, 1);
   result.out = std::string(dtype_name(tensor.value().dtype())) + print_shape(tensor.value().shape()) + "\n";
   if (!line.output.empty()) result.files[line.output] = write_npy(tensor.value());
 }
@@ -153,11 +164,16 @@ CommandResult run_command(const std::vector<std::string>& args, const FileReader
     return result;
   }
   const CommandLine& line = parsed.value();
-  if (line.command == "help") result.out = command_line_help();
-  else if (line.command == "version") result.out = std::string("tilekiln ") + kVersion + "\n";
-  else if (line.command == "compile") run_compile(line, files, tables, result);
-  else if (line.command == "inspect") run_inspect(line, files, tables, result);
-  else run_tensor(line, files, result);
+  if (line.command == "help")
+    result.out = command_line_help();
+  else if (line.command == "version")
+    result.out = std::string("tilekiln ") + kVersion + "\n";
+  else if (line.command == "compile")
+    run_compile(line, files, tables, result);
+  else if (line.command == "inspect")
+    run_inspect(line, files, tables, result);
+  else
+    run_tensor(line, files, result);
   return result;
 }
 

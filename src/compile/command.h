@@ -10,9 +10,9 @@
 namespace kiln {
 
 struct CommandResult {
-  int exit_code = 0;  // 0 done, 1 failed, 2 wrong usage
-  std::string out;    // for stdout
-  std::string err;    // for stderr: lines "error: …", "notice: …"
+  int exit_code = 0;                                  // 0 done, 1 failed, 2 wrong usage
+  std::string out;                                    // for stdout
+  std::string err;                                    // for stderr: lines "error: …", "notice: …"
   std::map<std::string, std::vector<uint8_t>> files;  // to write, by name
   std::vector<Problem> problems;                      // never empty when exit_code is not 0
 };

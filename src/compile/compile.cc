@@ -43,7 +43,8 @@ struct Compilation {
   }
 };
 
-Result<ImportedModel> import_model(std::span<const uint8_t> bytes, const FileReader& files, const CompilerTables& tables) {
+Result<ImportedModel> import_model(std::span<const uint8_t> bytes, const FileReader& files,
+                                   const CompilerTables& tables) {
   for (const FrontEnd& front_end : tables.front_ends) {
     if (front_end.accepts(bytes)) return front_end.import(bytes, files);
   }
@@ -65,7 +66,8 @@ Status bind_inputs(ImportedModel& model, const std::map<std::string, Tensor>& bi
     bool fits = value.dtype == tensor.dtype();
     if (model.dim_names.count(name)) {
       fits = fits && value.shape.rank == tensor.shape().rank;
-      for (int i = 0; fits && i < value.shape.rank; ++i) fits = value.shape[i] < 0 || value.shape[i] == tensor.shape()[i];
+      for (int i = 0; fits && i < value.shape.rank; ++i)
+        fits = value.shape[i] < 0 || value.shape[i] == tensor.shape()[i];
     }
     if (!fits) {
       return {Code::kShape, "--bind " + name + ": the file holds " + print_type(tensor.dtype(), tensor.shape()) +
@@ -87,7 +89,8 @@ Status run_passes(Graph& graph, Compilation& job) {
     }
     const Status verified = verify_graph(graph, true);
     if (!verified.ok()) {
-      return {Code::kInternal, std::string("pass ") + pass.name + " left a wrong graph: " + verified.message(), verified.node()};
+      return {Code::kInternal, std::string("pass ") + pass.name + " left a wrong graph: " + verified.message(),
+              verified.node()};
     }
     job.dump(pass.name, graph);
   }
@@ -132,8 +135,8 @@ int64_t image_height(const PlanProfile& profile) {
 
 // What the bundle says of itself: where it comes from, and what the exporter, then the user say of task, labels and
 // preprocessing. `described` is describe_source's.
-void add_metadata(std::span<const uint8_t> source, const ImportedModel& model, std::map<std::string, std::string> described,
-                  Compilation& job) {
+void add_metadata(std::span<const uint8_t> source, const ImportedModel& model,
+                  std::map<std::string, std::string> described, Compilation& job) {
   auto& metadata = job.result.plan.metadata;
   metadata.clear();
   metadata["producer"] = std::string("tilekiln ") + kVersion;
@@ -145,7 +148,8 @@ void add_metadata(std::span<const uint8_t> source, const ImportedModel& model, s
   if (preset.empty() && given.count("preprocess") == 0 && described.count("preset") > 0 &&
       (given.count("task") == 0 || given.at("task") == described["task"])) {
     preset = described["preset"];
-    job.result.notices.push_back("preprocessing '" + preset + "' is taken from the model's metadata (--preprocess says otherwise)");
+    job.result.notices.push_back("preprocessing '" + preset +
+                                 "' is taken from the model's metadata (--preprocess says otherwise)");
   }
   described.erase("preset");
   for (const auto& [key, value] : described) metadata[key] = value;

@@ -1,4 +1,5 @@
-// The compile driver: ONNX bytes in, bundle bytes out, a line a stage. What the native tool and compiler.wasm both call.
+// The compile driver: ONNX bytes in, bundle bytes out, a line a stage. What the native tool and compiler.wasm both
+// call.
 #pragma once
 
 #include <functional>
@@ -52,12 +53,12 @@ struct InputShapeFlag {
 };
 
 struct CompileOptions {
-  std::vector<std::vector<InputShapeFlag>> profiles;  // one entry an --input-shape flag
-  std::vector<int64_t> dynamic_batch;                 // 1,4,8
+  std::vector<std::vector<InputShapeFlag>> profiles;      // one entry an --input-shape flag
+  std::vector<int64_t> dynamic_batch;                     // 1,4,8
   std::vector<std::pair<int64_t, int64_t>> dynamic_size;  // (h, w)
-  std::string input_layout;   // "", "NCHW" or "NHWC"
+  std::string input_layout;                               // "", "NCHW" or "NHWC"
   std::string output_layout;
-  std::map<std::string, Tensor> bind;  // graph inputs that become constants
+  std::map<std::string, Tensor> bind;           // graph inputs that become constants
   std::map<std::string, std::string> metadata;  // task, labels, preprocess, …: into the bundle as they are
   std::string preprocess_preset;                // "yolox", …: becomes "preprocess" once the input's size is known
   std::string dump_stage;  // "import", "infer", a pass name, "final", "plan": what CompileResult::dump shows
@@ -69,7 +70,7 @@ struct CompileResult {
   std::vector<std::string> notices;  // for the user, not errors
   std::string description;           // ImportedModel::description
   std::string dump;                  // the first profile's graph or plan as text after dump_stage
-  Graph graph;                       // that graph; after "infer" if dump_stage is empty, "import" if inference has problems
+  Graph graph;  // that graph; after "infer" if dump_stage is empty, "import" if inference has problems
   Plan plan;
 };
 

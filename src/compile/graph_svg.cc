@@ -41,12 +41,18 @@ struct Drawing {
 std::string escape(const std::string& text) {
   std::string out;
   for (const char c : text) {
-    if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else if (c == '&') out += "&amp;";
-    else if (c == '"') out += "&quot;";
-    else if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f) out += '?';
-    else out += c;
+    if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '&')
+      out += "&amp;";
+    else if (c == '"')
+      out += "&quot;";
+    else if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f)
+      out += '?';
+    else
+      out += c;
   }
   return out;
 }
@@ -82,8 +88,8 @@ Drawing make_boxes(const Graph& graph) {
   };
   for (ValueId id : graph.inputs) {
     const Value& value = graph.value(id);
-    source[static_cast<size_t>(id)] =
-        static_cast<int>(add(-1, value.name, value.dtype == DType::kInvalid ? "" : print_type(value.dtype, value.shape), 0));
+    source[static_cast<size_t>(id)] = static_cast<int>(
+        add(-1, value.name, value.dtype == DType::kInvalid ? "" : print_type(value.dtype, value.shape), 0));
   }
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
@@ -122,7 +128,8 @@ void order_layers(Drawing& drawing) {
   int deepest = 0;
   for (const Box& box : drawing.boxes) deepest = std::max(deepest, box.layer);
   drawing.layers.resize(static_cast<size_t>(deepest) + 1);
-  for (size_t b = 0; b < drawing.boxes.size(); ++b) drawing.layers[static_cast<size_t>(drawing.boxes[b].layer)].push_back(b);
+  for (size_t b = 0; b < drawing.boxes.size(); ++b)
+    drawing.layers[static_cast<size_t>(drawing.boxes[b].layer)].push_back(b);
   for (const auto& layer : drawing.layers) spread(drawing, layer);
   for (int sweep = 0; sweep < 4; ++sweep) {
     const auto& neighbours = sweep % 2 == 0 ? up : down;
@@ -132,7 +139,8 @@ void order_layers(Drawing& drawing) {
       for (size_t b : layer) {
         double sum = 0;
         for (size_t other : neighbours[b]) sum += drawing.boxes[other].x;
-        keyed.emplace_back(neighbours[b].empty() ? drawing.boxes[b].x : sum / static_cast<double>(neighbours[b].size()), b);
+        keyed.emplace_back(neighbours[b].empty() ? drawing.boxes[b].x : sum / static_cast<double>(neighbours[b].size()),
+                           b);
       }
       std::stable_sort(keyed.begin(), keyed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
       for (size_t k = 0; k < keyed.size(); ++k) layer[k] = keyed[k].second;
@@ -156,26 +164,31 @@ std::string draw_graph(const Graph& graph) {
   const int width = x_of(right) + kMargin;
   const int height = 2 * kMargin + static_cast<int>(drawing.layers.size()) * kRowHeight;
 
-  std::string svg = strf("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
-                         "font-family=\"monospace\" font-size=\"11\">\n", width, height, width, height);
+  std::string svg = strf(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+      "font-family=\"monospace\" font-size=\"11\">\n",
+      width, height, width, height);
   svg += "<title>" + escape(graph.name) + "</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n";
   for (const Edge& edge : drawing.edges) {
     const Box& from = drawing.boxes[edge.from];
     const Box& to = drawing.boxes[edge.to];
     const int x1 = x_of(from.x), y1 = y_of(from) + kBoxHeight, x2 = x_of(to.x), y2 = y_of(to);
-    svg += strf("<path d=\"M%d %d C%d %d %d %d %d %d\" fill=\"none\" stroke=\"#888\"/>\n", x1, y1, x1, y1 + 24, x2, y2 - 24, x2, y2);
+    svg += strf("<path d=\"M%d %d C%d %d %d %d %d %d\" fill=\"none\" stroke=\"#888\"/>\n", x1, y1, x1, y1 + 24, x2,
+                y2 - 24, x2, y2);
     if (!edge.label.empty()) {
-      svg += strf("<text x=\"%d\" y=\"%d\" fill=\"#999\" font-size=\"9\">", x2 + 4, y2 - 6) + escape(edge.label) + "</text>\n";
+      svg += strf("<text x=\"%d\" y=\"%d\" fill=\"#999\" font-size=\"9\">", x2 + 4, y2 - 6) + escape(edge.label) +
+             "</text>\n";
     }
   }
   for (const Box& box : drawing.boxes) {
     const int x = x_of(box.x), y = y_of(box);
     const char* fill = box.node == -1 ? "#d7ecd9" : (box.node == -2 ? "#f6dcd6" : "#dde6f3");
-    svg += strf("<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"5\" fill=\"%s\" stroke=\"#556\"/>\n", x - box.width / 2, y,
-                box.width, kBoxHeight, fill);
-    svg += strf("<text x=\"%d\" y=\"%d\" text-anchor=\"middle\" font-weight=\"bold\">", x, y + 16) + escape(box.title) + "</text>\n";
-    svg += strf("<text x=\"%d\" y=\"%d\" text-anchor=\"middle\" fill=\"#445\" font-size=\"10\">", x, y + 32) + escape(box.detail) +
+    svg += strf("<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"5\" fill=\"%s\" stroke=\"#556\"/>\n",
+                x - box.width / 2, y, box.width, kBoxHeight, fill);
+    svg += strf("<text x=\"%d\" y=\"%d\" text-anchor=\"middle\" font-weight=\"bold\">", x, y + 16) + escape(box.title) +
            "</text>\n";
+    svg += strf("<text x=\"%d\" y=\"%d\" text-anchor=\"middle\" fill=\"#445\" font-size=\"10\">", x, y + 32) +
+           escape(box.detail) + "</text>\n";
   }
   return svg + "</svg>\n";
 }

@@ -58,7 +58,8 @@ std::string shape_json(const Shape& shape) {
 
 std::string value_json(const Value& value) {
   const bool known = value.dtype != DType::kInvalid;
-  return "{\"name\": " + json_string(value.name) + ", \"dtype\": " + (known ? json_string(dtype_name(value.dtype)) : "null") +
+  return "{\"name\": " + json_string(value.name) +
+         ", \"dtype\": " + (known ? json_string(dtype_name(value.dtype)) : "null") +
          ", \"shape\": " + (known ? shape_json(value.shape) : "null") + "}";
 }
 
@@ -70,7 +71,8 @@ std::string values_json(const Graph& graph, const std::vector<ValueId>& ids) {
 
 std::string metadata_json(const std::map<std::string, std::string>& metadata) {
   std::string text = "{";
-  for (const auto& [key, value] : metadata) text += (text.size() > 1 ? ", " : "") + json_string(key) + ": " + json_string(value);
+  for (const auto& [key, value] : metadata)
+    text += (text.size() > 1 ? ", " : "") + json_string(key) + ": " + json_string(value);
   return text + "}";
 }
 
@@ -96,10 +98,11 @@ std::string steps_json(const PlanProfile& profile) {
   for (size_t s = 0; s < profile.steps.size(); ++s) {
     const PlanStep& step = profile.steps[s];
     const auto indices = [](const std::vector<int32_t>& list) { return json_ints({list.begin(), list.end()}); };
-    text += (s > 0 ? ",\n    " : "\n    ") + std::string("{\"op\": ") + json_string(step.op) + ", \"name\": " + json_string(step.name) +
-            ", \"kernel\": " + json_string(step.kernel) + ", \"inputs\": " + indices(step.inputs) +
-            ", \"outputs\": " + indices(step.outputs) + ", \"macs\": " + std::to_string(step.macs) +
-            ", \"scratch_bytes\": " + std::to_string(step.scratch_bytes) + "}";
+    text += (s > 0 ? ",\n    " : "\n    ") + std::string("{\"op\": ") + json_string(step.op) +
+            ", \"name\": " + json_string(step.name) + ", \"kernel\": " + json_string(step.kernel) +
+            ", \"inputs\": " + indices(step.inputs) + ", \"outputs\": " + indices(step.outputs) +
+            ", \"macs\": " + std::to_string(step.macs) + ", \"scratch_bytes\": " + std::to_string(step.scratch_bytes) +
+            "}";
   }
   return text + "]";
 }
@@ -137,8 +140,8 @@ std::string describe_model(const CompileResult& result) {
   for (size_t p = 0; p < result.plan.profiles.size() && !result.bundle.empty(); ++p) {
     const PlanProfile& profile = result.plan.profiles[p];
     text += strf("compiled profile %zu: %zu steps, ", p, profile.steps.size()) + print_count(count_macs(profile)) +
-            " MACs, weights " + print_bytes(result.plan.weights.size()) + ", arena " + print_bytes(profile.arena_bytes) + "\n" +
-            print_io(profile);
+            " MACs, weights " + print_bytes(result.plan.weights.size()) + ", arena " +
+            print_bytes(profile.arena_bytes) + "\n" + print_io(profile);
   }
   text += strf("problems: %zu\n", result.problems.size());
   for (const Problem& problem : result.problems) {
@@ -151,23 +154,28 @@ std::string describe_model_json(const CompileResult& result) {
   const Graph& graph = result.graph;
   const ConstantCount constants = count_constants(graph);
   std::string text = "{\"format\": \"onnx\", \"description\": " + json_string(result.description) +
-                     ",\n \"name\": " + json_string(graph.name) + ",\n \"inputs\": " + values_json(graph, graph.inputs) +
-                     ",\n \"outputs\": " + values_json(graph, graph.outputs) + ",\n \"nodes\": " + std::to_string(graph.nodes.size()) +
-                     ",\n \"operators\": {";
+                     ",\n \"name\": " + json_string(graph.name) +
+                     ",\n \"inputs\": " + values_json(graph, graph.inputs) +
+                     ",\n \"outputs\": " + values_json(graph, graph.outputs) +
+                     ",\n \"nodes\": " + std::to_string(graph.nodes.size()) + ",\n \"operators\": {";
   const char* mark = "";
   for (const OpCount& op : count_ops(graph)) {
     text += mark + json_string(op.op) + ": " + std::to_string(op.count);
     mark = ", ";
   }
-  text += "},\n \"parameters\": " + std::to_string(constants.elements) + ",\n \"constants_bytes\": " + std::to_string(constants.bytes) +
+  text += "},\n \"parameters\": " + std::to_string(constants.elements) +
+          ",\n \"constants_bytes\": " + std::to_string(constants.bytes) +
           ",\n \"metadata\": " + metadata_json(graph.metadata) + ",\n \"profiles\": [";
   for (size_t p = 0; p < result.plan.profiles.size() && !result.bundle.empty(); ++p) {
     const PlanProfile& profile = result.plan.profiles[p];
     text += (p > 0 ? ",\n  " : "\n  ") + std::string("{\"inputs\": ") + io_json(profile, profile.inputs) +
-            ", \"outputs\": " + io_json(profile, profile.outputs) + ", \"steps\": " + std::to_string(profile.steps.size()) +
-            ", \"macs\": " + std::to_string(count_macs(profile)) + ", \"arena_bytes\": " + std::to_string(profile.arena_bytes) + "}";
+            ", \"outputs\": " + io_json(profile, profile.outputs) +
+            ", \"steps\": " + std::to_string(profile.steps.size()) +
+            ", \"macs\": " + std::to_string(count_macs(profile)) +
+            ", \"arena_bytes\": " + std::to_string(profile.arena_bytes) + "}";
   }
-  text += "],\n \"notices\": " + strings_json(result.notices) + ",\n \"problems\": " + json_problems(result.problems) + "}\n";
+  text += "],\n \"notices\": " + strings_json(result.notices) + ",\n \"problems\": " + json_problems(result.problems) +
+          "}\n";
   return text;
 }
 
@@ -182,9 +190,11 @@ std::string describe_bundle_json(const Plan& plan, uint64_t file_bytes) {
   for (size_t p = 0; p < plan.profiles.size(); ++p) {
     const PlanProfile& profile = plan.profiles[p];
     text += (p > 0 ? ",\n  " : "\n  ") + std::string("{\"inputs\": ") + io_json(profile, profile.inputs) +
-            ",\n   \"outputs\": " + io_json(profile, profile.outputs) + ",\n   \"arena_bytes\": " + std::to_string(profile.arena_bytes) +
-            ", \"peak_live_bytes\": " + std::to_string(profile.peak_live_bytes) + ", \"macs\": " + std::to_string(count_macs(profile)) +
-            ",\n   \"steps\": " + steps_json(profile) + ",\n   \"tensors\": " + tensors_json(profile) + "}";
+            ",\n   \"outputs\": " + io_json(profile, profile.outputs) +
+            ",\n   \"arena_bytes\": " + std::to_string(profile.arena_bytes) +
+            ", \"peak_live_bytes\": " + std::to_string(profile.peak_live_bytes) +
+            ", \"macs\": " + std::to_string(count_macs(profile)) + ",\n   \"steps\": " + steps_json(profile) +
+            ",\n   \"tensors\": " + tensors_json(profile) + "}";
   }
   return text + "]}\n";
 }

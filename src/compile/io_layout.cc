@@ -14,7 +14,8 @@ Shape permute(const Shape& shape, const std::vector<int64_t>& perm) {
   return out;
 }
 
-Node make_transpose(const Graph& graph, const std::string& name, ValueId from, ValueId to, const std::vector<int64_t>& perm) {
+Node make_transpose(const Graph& graph, const std::string& name, ValueId from, ValueId to,
+                    const std::vector<int64_t>& perm) {
   Node node;
   node.op = "Transpose";
   node.opset = 13;
@@ -47,8 +48,8 @@ void transpose_output(Graph& graph, size_t index, bool to_nhwc) {
   const ValueId inner = graph.outputs[index];
   const ValueId outer = split_value(graph, inner, to_nhwc ? ".nchw" : ".nhwc", to_nhwc ? kToNhwc : kToNchw);
   graph.outputs[index] = outer;
-  graph.nodes.push_back(make_transpose(graph, "output_layout:" + graph.value(outer).name, inner, outer,
-                                       to_nhwc ? kToNhwc : kToNchw));
+  graph.nodes.push_back(
+      make_transpose(graph, "output_layout:" + graph.value(outer).name, inner, outer, to_nhwc ? kToNhwc : kToNchw));
 }
 
 }  // namespace

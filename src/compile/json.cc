@@ -33,13 +33,20 @@ std::string json_string(std::string_view text) {
   while (!text.empty()) {
     const size_t length = utf8_length(text);
     const char c = text[0];
-    if (length == 0) out += "\xef\xbf\xbd";
-    else if (length > 1) out += text.substr(0, length);
-    else if (c == '"' || c == '\\') (out += '\\') += c;
-    else if (c == '\n') out += "\\n";
-    else if (c == '\t') out += "\\t";
-    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) out += strf("\\u%04x", static_cast<unsigned>(c));
-    else out += c;
+    if (length == 0)
+      out += "\xef\xbf\xbd";
+    else if (length > 1)
+      out += text.substr(0, length);
+    else if (c == '"' || c == '\\')
+      (out += '\\') += c;
+    else if (c == '\n')
+      out += "\\n";
+    else if (c == '\t')
+      out += "\\t";
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      out += strf("\\u%04x", static_cast<unsigned>(c));
+    else
+      out += c;
     text.remove_prefix(length == 0 ? 1 : length);
   }
   return out + "\"";
@@ -69,7 +76,8 @@ std::string json_problems(const std::vector<Problem>& problems) {
     text += "{\"code\": " + json_string(code_name(problem.code)) + ", \"node\": " + json_string(problem.node) +
             ", \"op\": " + json_string(problem.op) + ", \"opset\": " + std::to_string(problem.opset) +
             ", \"attribute\": " + json_string(problem.attribute) + ", \"value\": " + json_string(problem.value) +
-            ", \"supported\": " + json_string(problem.supported) + ", \"message\": " + json_string(problem.message) + "}";
+            ", \"supported\": " + json_string(problem.supported) + ", \"message\": " + json_string(problem.message) +
+            "}";
   }
   return text + "]";
 }

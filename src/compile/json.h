@@ -15,7 +15,8 @@ std::string json_string(std::string_view text);
 std::string json_number(double value);
 std::string json_ints(const std::vector<int64_t>& values);
 
-// [{"code": "UNSUPPORTED", "node": …, "op": …, "opset": …, "attribute": …, "value": …, "supported": …, "message": …}, …]
+// [{"code": "UNSUPPORTED", "node": …, "op": …, "opset": …, "attribute": …, "value": …, "supported": …, "message": …},
+// …]
 std::string json_problems(const std::vector<Problem>& problems);
 
 }  // namespace kiln

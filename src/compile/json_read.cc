@@ -56,8 +56,10 @@ class Builder : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Builder> 
     return add(std::move(value));
   }
   bool add(JsonValue value) {
-    if (open_.empty()) root = std::move(value);
-    else open_.back().items.push_back(std::move(value));
+    if (open_.empty())
+      root = std::move(value);
+    else
+      open_.back().items.push_back(std::move(value));
     return true;
   }
   bool open(JsonValue::Kind kind) {
@@ -91,8 +93,8 @@ Result<JsonValue> read_json(std::span<const uint8_t> bytes) {
   rapidjson::MemoryStream stream(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   rapidjson::Reader reader;
   Builder builder;
-  reader.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseValidateEncodingFlag | rapidjson::kParseFullPrecisionFlag>(
-      stream, builder);
+  reader.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseValidateEncodingFlag |
+               rapidjson::kParseFullPrecisionFlag>(stream, builder);
   if (!reader.HasParseError()) return std::move(builder.root);
   const std::string why =
       builder.reason.empty() ? rapidjson::GetParseError_En(reader.GetParseErrorCode()) : builder.reason;
@@ -102,10 +104,14 @@ Result<JsonValue> read_json(std::span<const uint8_t> bytes) {
 std::string print_json(const JsonValue& value) {
   std::string text;
   switch (value.kind) {
-    case JsonValue::kNull: return "null";
-    case JsonValue::kBool: return value.number != 0 ? "true" : "false";
-    case JsonValue::kNumber: return json_number(value.number);
-    case JsonValue::kString: return json_string(value.text.substr(0, 100));
+    case JsonValue::kNull:
+      return "null";
+    case JsonValue::kBool:
+      return value.number != 0 ? "true" : "false";
+    case JsonValue::kNumber:
+      return json_number(value.number);
+    case JsonValue::kString:
+      return json_string(value.text.substr(0, 100));
     case JsonValue::kArray:
       for (const JsonValue& item : value.items) text += (text.empty() ? "" : ", ") + print_json(item);
       return "[" + text.substr(0, 200) + "]";

@@ -13,8 +13,8 @@ namespace kiln {
 struct JsonValue {
   enum Kind { kNull, kBool, kNumber, kString, kArray, kObject };
   Kind kind = kNull;
-  double number = 0;  // of a number; 0 or 1 of a bool
-  std::string text;   // of a string
+  double number = 0;              // of a number; 0 or 1 of a bool
+  std::string text;               // of a string
   std::vector<std::string> keys;  // of an object, in the file's order
   std::vector<JsonValue> items;   // of an array or object
 

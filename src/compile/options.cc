@@ -11,7 +11,8 @@
 namespace kiln {
 namespace {
 
-constexpr const char* kTasks = "detect:yolov5, detect:yolov8, detect:yolox, detect:end2end, detect:tiny-yolov2, classify";
+constexpr const char* kTasks =
+    "detect:yolov5, detect:yolov8, detect:yolox, detect:end2end, detect:tiny-yolov2, classify";
 constexpr int64_t kMaxDim = INT32_MAX;
 
 Status usage_error(const std::string& message) { return {Code::kInvalidArgument, message}; }
@@ -19,8 +20,10 @@ Status usage_error(const std::string& message) { return {Code::kInvalidArgument,
 std::vector<std::string> split(const std::string& text, char at) {
   std::vector<std::string> parts(1);
   for (const char c : text) {
-    if (c == at) parts.emplace_back();
-    else parts.back() += c;
+    if (c == at)
+      parts.emplace_back();
+    else
+      parts.back() += c;
   }
   return parts;
 }
@@ -53,7 +56,8 @@ Result<InputShapeFlag> parse_input_shape(const std::string& text) {
     if (!parse_number(word, -1, kMaxDim, &dim) || dim == 0 || flag.shape.rank == kMaxRank) {
       return usage_error("--input-shape " + text + ": wrong dim '" + word +
                          strf("'; allowed: NAME:D,D,… with 1 to %d numbers, each > 0, or -1 where --dynamic-batch or "
-                              "--dynamic-size fills in", kMaxRank));
+                              "--dynamic-size fills in",
+                              kMaxRank));
     }
     flag.shape.push_back(dim);
   }
@@ -113,7 +117,8 @@ class Parser {
     if (line_.model.empty()) return usage_error(line_.command + " needs a file");
     KILN_TRY(read_sidecar());
     if (line_.command == "compile" && line_.output.empty()) {
-      const std::string stem = ends_with(line_.model, ".onnx") ? line_.model.substr(0, line_.model.size() - 5) : line_.model;
+      const std::string stem =
+          ends_with(line_.model, ".onnx") ? line_.model.substr(0, line_.model.size() - 5) : line_.model;
       line_.output = stem + ".kiln";
     }
     return line_;
@@ -125,7 +130,8 @@ class Parser {
   Status argument() {
     std::string flag = args_[next_++];
     if (flag.empty() || flag[0] != '-' || flag == "-") {
-      if (!line_.model.empty()) return usage_error(line_.command + " takes one file, but got '" + line_.model + "' and '" + flag + "'");
+      if (!line_.model.empty())
+        return usage_error(line_.command + " takes one file, but got '" + line_.model + "' and '" + flag + "'");
       line_.model = flag;
       return {};
     }
@@ -144,15 +150,19 @@ class Parser {
       return usage_error("unknown option '" + flag + "' of " + line_.command + "; allowed: " + allowed_flags());
     }
     std::string value;
-    if (has_inline_) value = inline_;
-    else if (next_ < args_.size()) value = args_[next_++];
-    else return usage_error(flag + " needs a value");
+    if (has_inline_)
+      value = inline_;
+    else if (next_ < args_.size())
+      value = args_[next_++];
+    else
+      return usage_error(flag + " needs a value");
     return set(flag, value);
   }
 
   std::string allowed_flags() const {
     if (is("tensor")) return "-o FILE.npy";
-    const std::string shapes = "--input-shape, --dynamic-batch, --dynamic-size, --input-layout, --output-layout, --bind, ";
+    const std::string shapes =
+        "--input-shape, --dynamic-batch, --dynamic-size, --input-layout, --output-layout, --bind, ";
     if (is("inspect")) return shapes + "--json, --stage, --check, --svg";
     return shapes + "--labels, --task, --preprocess, --sidecar, --precision, --dump, -o";
   }
@@ -169,20 +179,34 @@ class Parser {
   Status set(const std::string& flag, const std::string& value) {
     CompileOptions& options = line_.compile;
     if (value.empty()) return usage_error(flag + " needs a value");
-    if (flag == "-o" || flag == "--output") line_.output = value;
-    else if (flag == "--svg") line_.svg = value;
-    else if (flag == "--stage" || flag == "--dump") options.dump_stage = value;
-    else if (flag == "--input-shape") return set_input_shape(value);
-    else if (flag == "--dynamic-batch") return set_dynamic_batch(value);
-    else if (flag == "--dynamic-size") return set_dynamic_size(value);
-    else if (flag == "--input-layout") return set_layout(flag, value, options.input_layout);
-    else if (flag == "--output-layout") return set_layout(flag, value, options.output_layout);
-    else if (flag == "--labels") return set_labels(value);
-    else if (flag == "--task") return set_task(value);
-    else if (flag == "--preprocess") return set_preprocess(value);
-    else if (flag == "--sidecar") sidecar_ = value;
-    else if (flag == "--bind") return set_bind(value);
-    else if (flag == "--precision" && value != "fp32") return usage_error("--precision " + value + "; allowed: fp32");
+    if (flag == "-o" || flag == "--output")
+      line_.output = value;
+    else if (flag == "--svg")
+      line_.svg = value;
+    else if (flag == "--stage" || flag == "--dump")
+      options.dump_stage = value;
+    else if (flag == "--input-shape")
+      return set_input_shape(value);
+    else if (flag == "--dynamic-batch")
+      return set_dynamic_batch(value);
+    else if (flag == "--dynamic-size")
+      return set_dynamic_size(value);
+    else if (flag == "--input-layout")
+      return set_layout(flag, value, options.input_layout);
+    else if (flag == "--output-layout")
+      return set_layout(flag, value, options.output_layout);
+    else if (flag == "--labels")
+      return set_labels(value);
+    else if (flag == "--task")
+      return set_task(value);
+    else if (flag == "--preprocess")
+      return set_preprocess(value);
+    else if (flag == "--sidecar")
+      sidecar_ = value;
+    else if (flag == "--bind")
+      return set_bind(value);
+    else if (flag == "--precision" && value != "fp32")
+      return usage_error("--precision " + value + "; allowed: fp32");
     return {};
   }
 
@@ -191,7 +215,8 @@ class Parser {
     for (const std::string& part : split(value, ';')) {
       KILN_ASSIGN(InputShapeFlag flag, parse_input_shape(part));
       for (const InputShapeFlag& other : profile) {
-        if (other.input == flag.input) return usage_error("--input-shape " + value + ": input '" + flag.input + "' is given twice");
+        if (other.input == flag.input)
+          return usage_error("--input-shape " + value + ": input '" + flag.input + "' is given twice");
       }
       profile.push_back(std::move(flag));
     }
@@ -203,7 +228,8 @@ class Parser {
     for (const std::string& word : split(value, ',')) {
       int64_t batch = 0;
       if (!parse_number(word, 1, 65536, &batch)) {
-        return usage_error("--dynamic-batch " + value + ": wrong number '" + word + "'; allowed: N,N,… each 1 to 65536");
+        return usage_error("--dynamic-batch " + value + ": wrong number '" + word +
+                           "'; allowed: N,N,… each 1 to 65536");
       }
       line_.compile.dynamic_batch.push_back(batch);
     }
@@ -215,7 +241,8 @@ class Parser {
       const std::vector<std::string> pair = split(word, ',');
       int64_t height = 0, width = 0;
       if (pair.size() != 2 || !parse_number(pair[0], 1, 65536, &height) || !parse_number(pair[1], 1, 65536, &width)) {
-        return usage_error("--dynamic-size " + value + ": wrong size '" + word + "'; allowed: H,W;H,W… each 1 to 65536");
+        return usage_error("--dynamic-size " + value + ": wrong size '" + word +
+                           "'; allowed: H,W;H,W… each 1 to 65536");
       }
       line_.compile.dynamic_size.emplace_back(height, width);
     }
@@ -300,10 +327,12 @@ class Parser {
       metadata["labels"] = text;
     }
     const JsonValue* preprocess = root->find("preprocess");
-    if (preprocess == nullptr || metadata.count("preprocess") > 0 || !line_.compile.preprocess_preset.empty()) return {};
+    if (preprocess == nullptr || metadata.count("preprocess") > 0 || !line_.compile.preprocess_preset.empty())
+      return {};
     if (preprocess->kind == JsonValue::kString) {
       if (!is_preprocess_preset(preprocess->text)) {
-        return wrong("preprocess=" + print_json(*preprocess) + "; allowed: " + preprocess_preset_names() + ", or a recipe");
+        return wrong("preprocess=" + print_json(*preprocess) + "; allowed: " + preprocess_preset_names() +
+                     ", or a recipe");
       }
       line_.compile.preprocess_preset = preprocess->text;
       return {};

@@ -18,8 +18,8 @@ struct CommandLine {
   std::string svg;  // file to write
 };
 
-// Files that flags name (--labels, --preprocess, --sidecar, --bind) are read at once. kInvalidArgument is a wrong usage (exit
-// code 2) and says what, which value, what is allowed; other codes are files that are missing or wrong.
+// Files that flags name (--labels, --preprocess, --sidecar, --bind) are read at once. kInvalidArgument is a wrong usage
+// (exit code 2) and says what, which value, what is allowed; other codes are files that are missing or wrong.
 Result<CommandLine> parse_command_line(const std::vector<std::string>& args, const FileReader& files);
 
 // What `help` prints.

@@ -59,11 +59,13 @@ struct RecipeReader {
 
   void wrong(const std::string& key, const JsonValue& value, const std::string& allowed) {
     if (error.ok()) {
-      error = Status(Code::kInvalidArgument, "preprocessing recipe: " + key + "=" + print_json(value) + "; allowed: " + allowed);
+      error = Status(Code::kInvalidArgument,
+                     "preprocessing recipe: " + key + "=" + print_json(value) + "; allowed: " + allowed);
     }
   }
 
-  void word(const std::string& key, const JsonValue& value, std::initializer_list<const char*> allowed, std::string& out) {
+  void word(const std::string& key, const JsonValue& value, std::initializer_list<const char*> allowed,
+            std::string& out) {
     std::string names;
     for (const char* name : allowed) {
       if (value.kind == JsonValue::kString && value.text == name) {
@@ -76,13 +78,18 @@ struct RecipeReader {
   }
 
   void flag(const std::string& key, const JsonValue& value, bool& out) {
-    if (value.kind == JsonValue::kBool) out = value.number != 0;
-    else wrong(key, value, "true, false");
+    if (value.kind == JsonValue::kBool)
+      out = value.number != 0;
+    else
+      wrong(key, value, "true, false");
   }
 
-  void number(const std::string& key, const JsonValue& value, double low, double high, const char* allowed, double& out) {
-    if (value.kind == JsonValue::kNumber && value.number >= low && value.number <= high) out = value.number;
-    else wrong(key, value, allowed);
+  void number(const std::string& key, const JsonValue& value, double low, double high, const char* allowed,
+              double& out) {
+    if (value.kind == JsonValue::kNumber && value.number >= low && value.number <= high)
+      out = value.number;
+    else
+      wrong(key, value, allowed);
   }
 
   static bool is_size(const JsonValue& value) {
@@ -94,8 +101,10 @@ struct RecipeReader {
     std::vector<double> numbers;
     if (value.kind == JsonValue::kNumber) numbers.push_back(value.number);
     for (const JsonValue& item : value.items) {
-      if (item.kind != JsonValue::kNumber) numbers.push_back(NAN);
-      else numbers.push_back(item.number);
+      if (item.kind != JsonValue::kNumber)
+        numbers.push_back(NAN);
+      else
+        numbers.push_back(item.number);
     }
     bool fine = numbers.size() == 1 || numbers.size() == 3;
     for (const double v : numbers) fine = fine && std::isfinite(v) && std::fabs(v) < 1e6 && (zero_allowed || v != 0);
@@ -117,8 +126,10 @@ struct RecipeReader {
         wrong(key, value, "[height, width], each 1 to 32768");
       }
     } else if (key == "resize_shorter") {
-      if (is_size(value)) recipe.resize_shorter = static_cast<int64_t>(value.number);
-      else wrong(key, value, "a whole number, 1 to 32768");
+      if (is_size(value))
+        recipe.resize_shorter = static_cast<int64_t>(value.number);
+      else
+        wrong(key, value, "a whole number, 1 to 32768");
     } else if (key == "position") {
       word(key, value, {"center", "top-left"}, recipe.position);
     } else if (key == "rounding") {
@@ -138,10 +149,11 @@ struct RecipeReader {
     } else if (key == "round") {
       flag(key, value, recipe.round);
     } else if (error.ok()) {
-      error = Status(Code::kInvalidArgument,
-                     "preprocessing recipe: unknown key '" + key +
-                         "'; allowed: resize, size, resize_shorter, position, rounding, pad_value, color, scale, mean, std, "
-                         "antialias, round");
+      error = Status(
+          Code::kInvalidArgument,
+          "preprocessing recipe: unknown key '" + key +
+              "'; allowed: resize, size, resize_shorter, position, rounding, pad_value, color, scale, mean, std, "
+              "antialias, round");
     }
   }
 };
@@ -174,7 +186,8 @@ std::string preprocess_preset(const std::string& name, int64_t height) {
     recipe.round = true;
   } else if (name == "torchvision") {  // torchvision ImageClassification presets: Pillow bilinear, ImageNet statistics
     recipe.resize = "resize-crop";
-    recipe.resize_shorter = height > 0 ? static_cast<int64_t>(std::lround(static_cast<double>(height) * 256 / 224)) : 256;
+    recipe.resize_shorter =
+        height > 0 ? static_cast<int64_t>(std::lround(static_cast<double>(height) * 256 / 224)) : 256;
     recipe.antialias = true;
     recipe.round = true;
     recipe.mean = {0.485, 0.456, 0.406};
@@ -199,7 +212,8 @@ Result<std::string> parse_preprocess(const JsonValue& root) {
   for (size_t i = 0; i < root.items.size(); ++i) reader.entry(root.keys[i], root.items[i]);
   if (!reader.error.ok()) return reader.error;
   if (reader.recipe.resize.empty()) {
-    return Status(Code::kInvalidArgument, "preprocessing recipe: resize is missing; allowed: \"letterbox\", \"stretch\", \"resize-crop\"");
+    return Status(Code::kInvalidArgument,
+                  "preprocessing recipe: resize is missing; allowed: \"letterbox\", \"stretch\", \"resize-crop\"");
   }
   if (reader.recipe.resize_shorter > 0 && reader.recipe.resize != "resize-crop") {
     return Status(Code::kInvalidArgument, "preprocessing recipe: resize_shorter goes with resize=\"resize-crop\" only");

@@ -25,12 +25,12 @@ namespace kiln {
 const char* preprocess_preset_names();
 bool is_preprocess_preset(const std::string& name);
 
-// The canonical text of a preset ("ultralytics-classify" is one more, for metadata only). `height` is that of the model's
-// input: torchvision resizes to 256 for 224 and in proportion for other sizes; 0 = not known.
+// The canonical text of a preset ("ultralytics-classify" is one more, for metadata only). `height` is that of the
+// model's input: torchvision resizes to 256 for 224 and in proportion for other sizes; 0 = not known.
 std::string preprocess_preset(const std::string& name, int64_t height);
 
-// Checks a recipe and prints it in canonical form: every key that matters, sorted, numbers in one form. kInvalidArgument
-// says which key, value and what is allowed.
+// Checks a recipe and prints it in canonical form: every key that matters, sorted, numbers in one form.
+// kInvalidArgument says which key, value and what is allowed.
 Result<std::string> parse_preprocess(std::span<const uint8_t> json);
 Result<std::string> parse_preprocess(const JsonValue& json);
 

@@ -104,7 +104,8 @@ std::string print_steps(const PlanProfile& profile) {
     kernel_width = std::max(kernel_width, step.kernel.size());
     op_width = std::max(op_width, step.op.size());
   }
-  std::string text = "  step  " + pad("op", op_width) + "  " + pad("kernel", kernel_width) + "  MACs      node: reads -> writes\n";
+  std::string text =
+      "  step  " + pad("op", op_width) + "  " + pad("kernel", kernel_width) + "  MACs      node: reads -> writes\n";
   for (size_t s = 0; s < profile.steps.size(); ++s) {
     const PlanStep& step = profile.steps[s];
     text += strf("  %4zu  ", s) + pad(step.op, op_width) + "  " + pad(step.kernel, kernel_width) + "  " +
@@ -127,7 +128,8 @@ std::string print_arena_map(const PlanProfile& profile) {
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     const PlanTensor& x = profile.tensors[a];
     const PlanTensor& y = profile.tensors[b];
-    return x.offset != y.offset ? x.offset < y.offset : (lives[a].first != lives[b].first ? lives[a].first < lives[b].first : a < b);
+    return x.offset != y.offset ? x.offset < y.offset
+                                : (lives[a].first != lives[b].first ? lives[a].first < lives[b].first : a < b);
   });
   const int num_steps = static_cast<int>(profile.steps.size());
   std::string text = "  offset      bytes       steps        tensor\n";
@@ -135,9 +137,10 @@ std::string print_arena_map(const PlanProfile& profile) {
     const PlanTensor& tensor = profile.tensors[i];
     const Life& life = lives[i];
     std::string steps = life.first > life.last ? "unused" : (life.first < 0 ? "in" : std::to_string(life.first));
-    if (life.first <= life.last) steps += "-" + (life.last == num_steps ? std::string("out") : (life.last < 0 ? "in" : std::to_string(life.last)));
-    text += "  " + pad(std::to_string(tensor.offset), 10) + "  " + pad(std::to_string(tensor.bytes), 10) + "  " + pad(steps, 11) +
-            "  " + tensor.name + " " + type_text(tensor) + (is_view(tensor) ? " view" : "") + "\n";
+    if (life.first <= life.last)
+      steps += "-" + (life.last == num_steps ? std::string("out") : (life.last < 0 ? "in" : std::to_string(life.last)));
+    text += "  " + pad(std::to_string(tensor.offset), 10) + "  " + pad(std::to_string(tensor.bytes), 10) + "  " +
+            pad(steps, 11) + "  " + tensor.name + " " + type_text(tensor) + (is_view(tensor) ? " view" : "") + "\n";
   }
   return text;
 }
@@ -146,9 +149,10 @@ std::string print_plan(const Plan& plan) {
   std::string text = print_metadata(plan) + "weights: " + print_bytes(plan.weights.size()) + "\n";
   for (size_t p = 0; p < plan.profiles.size(); ++p) {
     const PlanProfile& profile = plan.profiles[p];
-    text += strf("profile %zu: %zu steps, ", p, profile.steps.size()) + print_count(count_macs(profile)) + " MACs, arena " +
-            print_bytes(profile.arena_bytes) + ", largest live set " + print_bytes(profile.peak_live_bytes) + "\n" +
-            print_io(profile) + print_steps(profile) + "  arena:\n" + print_arena_map(profile);
+    text += strf("profile %zu: %zu steps, ", p, profile.steps.size()) + print_count(count_macs(profile)) +
+            " MACs, arena " + print_bytes(profile.arena_bytes) + ", largest live set " +
+            print_bytes(profile.peak_live_bytes) + "\n" + print_io(profile) + print_steps(profile) + "  arena:\n" +
+            print_arena_map(profile);
   }
   return text;
 }

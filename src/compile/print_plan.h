@@ -7,8 +7,8 @@
 
 namespace kiln {
 
-// Metadata (long values cut), then for each profile its inputs and outputs, the table of steps with what they read and write,
-// MACs and the arena map.
+// Metadata (long values cut), then for each profile its inputs and outputs, the table of steps with what they read and
+// write, MACs and the arena map.
 std::string print_plan(const Plan& plan);
 
 // Parts of it.

@@ -101,8 +101,9 @@ struct Resolver {
     const auto found = shapes.find(name);
     if (found == shapes.end()) {
       problem("", name, input_names(),
-              name.empty() ? "--input-shape needs the name of an input: " + input_names()
-                           : "--input-shape names '" + name + "', which is no input of the model; its inputs: " + input_names());
+              name.empty()
+                  ? "--input-shape needs the name of an input: " + input_names()
+                  : "--input-shape names '" + name + "', which is no input of the model; its inputs: " + input_names());
       return;
     }
     flagged[name] = true;
@@ -113,7 +114,8 @@ struct Resolver {
     }
     if (shape.rank != flag.shape.rank) {
       problem(name, print_shape(flag.shape), print_named(name, shape),
-              "--input-shape " + name + strf(" gives %d dims, but the model's input has %d: ", flag.shape.rank, shape.rank) +
+              "--input-shape " + name +
+                  strf(" gives %d dims, but the model's input has %d: ", flag.shape.rank, shape.rank) +
                   print_named(name, shape));
       return;
     }
@@ -121,8 +123,9 @@ struct Resolver {
       if (flag.shape[i] < 0 || flag.shape[i] == shape[i]) continue;
       if (shape[i] >= 0) {
         problem(name, std::to_string(flag.shape[i]), std::to_string(shape[i]),
-                "--input-shape " + name + strf(": dim %d is %lld, but the model fixes it at %lld; its input is ", i,
-                                               static_cast<long long>(flag.shape[i]), static_cast<long long>(shape[i])) +
+                "--input-shape " + name +
+                    strf(": dim %d is %lld, but the model fixes it at %lld; its input is ", i,
+                         static_cast<long long>(flag.shape[i]), static_cast<long long>(shape[i])) +
                     print_named(name, shape));
         return;
       }
@@ -137,7 +140,9 @@ struct Resolver {
       shape[0] = batch;
       any = true;
     }
-    if (!any) problem("", "--dynamic-batch", "a free dim 0", "--dynamic-batch: no input has a free batch dim (dim 0)" + all_shapes());
+    if (!any)
+      problem("", "--dynamic-batch", "a free dim 0",
+              "--dynamic-batch: no input has a free batch dim (dim 0)" + all_shapes());
   }
 
   void fill_size(int64_t height, int64_t width, InputShapes& shapes) {
@@ -177,8 +182,9 @@ struct Resolver {
         const auto [found, is_new] = numbers.emplace(dim, shape[i]);
         if (is_new || found->second == shape[i]) continue;
         problem(name, std::to_string(shape[i]), std::to_string(found->second),
-                "dim '" + dim + strf("' is %lld in one input and %lld in input '%s'",
-                                     static_cast<long long>(found->second), static_cast<long long>(shape[i]), name.c_str()));
+                "dim '" + dim +
+                    strf("' is %lld in one input and %lld in input '%s'", static_cast<long long>(found->second),
+                         static_cast<long long>(shape[i]), name.c_str()));
       }
     }
     for (auto& [name, shape] : shapes) {
@@ -191,14 +197,16 @@ struct Resolver {
 
   void finish_input(const std::string& name, Shape& shape, bool flagged) {
     if (!rank_is_known(name) && !flagged) {
-      problem(name, "no shape", "a shape", "input '" + name + "' has no shape in the model: add --input-shape " + name + ":DIM,DIM,…");
+      problem(name, "no shape", "a shape",
+              "input '" + name + "' has no shape in the model: add --input-shape " + name + ":DIM,DIM,…");
       return;
     }
     bool free = false;
     for (int i = shape.rank == 1 ? 0 : 1; i < shape.rank; ++i) free = free || shape[i] < 0;
     if (free) {
       problem(name, print_named(name, shape), "static dims",
-              "input '" + name + "' " + print_named(name, shape) + " has free dims: add --input-shape " + suggestion(name, shape));
+              "input '" + name + "' " + print_named(name, shape) + " has free dims: add --input-shape " +
+                  suggestion(name, shape));
       return;
     }
     if (shape.rank > 1 && shape[0] < 0) {
@@ -208,7 +216,8 @@ struct Resolver {
              flag_text(name, shape) + " or --dynamic-batch says otherwise)");
     }
     if (shape.num_elements() < 0 || shape.num_elements() > INT32_MAX) {
-      problem(name, print_shape(shape), "less than 2^31 elements", "input '" + name + "' " + print_shape(shape) + " is too large");
+      problem(name, print_shape(shape), "less than 2^31 elements",
+              "input '" + name + "' " + print_shape(shape) + " is too large");
     }
   }
 

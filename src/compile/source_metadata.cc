@@ -66,7 +66,8 @@ std::vector<std::string> parse_class_names(const std::string& text) {
     std::string word;
     if (open == '{') {
       if (!read_quoted(text, position, word)) {
-        while (position < text.size() && std::isdigit(static_cast<unsigned char>(text[position]))) word += text[position++];
+        while (position < text.size() && std::isdigit(static_cast<unsigned char>(text[position])))
+          word += text[position++];
       }
       char* end = nullptr;
       index = std::strtoul(word.c_str(), &end, 10);
@@ -80,8 +81,10 @@ std::vector<std::string> parse_class_names(const std::string& text) {
     while (names.size() <= index) names.push_back(std::to_string(names.size()));
     names[index] = word;
     skip_blanks(text, position);
-    if (position < text.size() && text[position] == ',') ++position;
-    else if (position >= text.size() || text[position] != close) return {};
+    if (position < text.size() && text[position] == ',')
+      ++position;
+    else if (position >= text.size() || text[position] != close)
+      return {};
   }
 }
 

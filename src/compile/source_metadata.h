@@ -9,8 +9,8 @@
 
 namespace kiln {
 
-// The class names of ultralytics' `names`: a Python or JSON dict ({0: 'person', 1: 'car'}) or list. Empty if it is neither;
-// an index that is left out gets its number as name.
+// The class names of ultralytics' `names`: a Python or JSON dict ({0: 'person', 1: 'car'}) or list. Empty if it is
+// neither; an index that is left out gets its number as name.
 std::vector<std::string> parse_class_names(const std::string& text);
 
 // The [height, width] of `imgsz`, or empty.

@@ -13,19 +13,16 @@ v128_t activate_slow_f32x4(const Activation& activation, v128_t x) {
     case ActivationKind::kClip:
       return clip_f32x4(x, wasm_f32x4_splat(activation.a), wasm_f32x4_splat(activation.b));
     case ActivationKind::kLeakyRelu:
-      return wasm_v128_bitselect(wasm_f32x4_mul(x, wasm_f32x4_splat(activation.a)), x,
-                                 wasm_f32x4_lt(x, zero));
+      return wasm_v128_bitselect(wasm_f32x4_mul(x, wasm_f32x4_splat(activation.a)), x, wasm_f32x4_lt(x, zero));
     case ActivationKind::kSigmoid:
       return sigmoid_f32x4(x);
     case ActivationKind::kSilu:
       return silu_f32x4(x);
     case ActivationKind::kHardSigmoid:
-      return clip_f32x4(f32x4_madd(x, wasm_f32x4_splat(activation.a), wasm_f32x4_splat(activation.b)), zero,
-                        one);
+      return clip_f32x4(f32x4_madd(x, wasm_f32x4_splat(activation.a), wasm_f32x4_splat(activation.b)), zero, one);
     case ActivationKind::kHardSwish:
       return wasm_f32x4_mul(
-          x, clip_f32x4(f32x4_madd(x, wasm_f32x4_const_splat(1.0f / 6), wasm_f32x4_const_splat(0.5f)), zero,
-                        one));
+          x, clip_f32x4(f32x4_madd(x, wasm_f32x4_const_splat(1.0f / 6), wasm_f32x4_const_splat(0.5f)), zero, one));
     case ActivationKind::kTanh:
       return tanh_f32x4(x);
   }
@@ -35,8 +32,7 @@ v128_t activate_slow_f32x4(const Activation& activation, v128_t x) {
 void activate_f32(const Activation& activation, float* values, int64_t count) {
   if (activation.kind == 0) return;
   int64_t i = 0;
-  for (; i + 4 <= count; i += 4)
-    wasm_v128_store(values + i, activate_f32x4(activation, wasm_v128_load(values + i)));
+  for (; i + 4 <= count; i += 4) wasm_v128_store(values + i, activate_f32x4(activation, wasm_v128_load(values + i)));
   if (i < count) {
     const size_t bytes = static_cast<size_t>(count - i) * sizeof(float);
     float tail[4] = {};

@@ -1,14 +1,12 @@
 // The activations of cpu/activation_kind.h on four floats at a time, for the epilogues of kernels.
 #pragma once
 
-#include "cpu/vector_math.h"
 #include "cpu/activation_kind.h"
+#include "cpu/vector_math.h"
 
 namespace kiln {
 
-inline v128_t clip_f32x4(v128_t x, v128_t lo, v128_t hi) {
-  return wasm_f32x4_pmin(wasm_f32x4_pmax(x, lo), hi);
-}
+inline v128_t clip_f32x4(v128_t x, v128_t lo, v128_t hi) { return wasm_f32x4_pmin(wasm_f32x4_pmax(x, lo), hi); }
 
 // A switch on the kind for every vector: fine where the four values cost much more, as after a dot product.
 // The transcendental kinds are out of line, so that the epilogues stay small.

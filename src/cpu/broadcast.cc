@@ -36,8 +36,7 @@ void run_rows(const BroadcastLoop& loop, int64_t begin, int64_t end, int64_t col
 }  // namespace
 
 const char* layout_problem(const TensorRef& tensor, bool strided) {
-  if (tensor.dtype == DType::kInvalid || static_cast<int>(tensor.dtype) >= kNumDTypes ||
-      tensor.rank > kMaxRank) {
+  if (tensor.dtype == DType::kInvalid || static_cast<int>(tensor.dtype) >= kNumDTypes || tensor.rank > kMaxRank) {
     return "operand has no valid dtype or rank";
   }
   constexpr int64_t kMaxElements = int64_t{1} << 40;

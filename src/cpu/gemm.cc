@@ -9,7 +9,7 @@
 namespace kiln {
 namespace {
 
-constexpr int32_t kMaxDepth = 384;  // of one block: 12 KB of a panel and 6 KB of a tile share the L1 cache
+constexpr int32_t kMaxDepth = 384;       // of one block: 12 KB of a panel and 6 KB of a tile share the L1 cache
 constexpr int32_t kMaxRowDepth = 4096;   // the same for a single row
 constexpr int32_t kBlockFloats = 24576;  // of packed A: 96 KB of the L2 cache
 constexpr int32_t kMaxBlockRows = 256;
@@ -69,8 +69,8 @@ struct TileEnd {
 };
 
 // c[r][0..8) = bias or c, + sum_k a[k][r] * b[k][0..8); then `end`, if not null.
-[[gnu::noinline]] void run_tile(int32_t k, const float* a, const float* b, const float* bias,
-                                float* const c[kTileRows], const TileEnd* end) {
+[[gnu::noinline]] void run_tile(int32_t k, const float* a, const float* b, const float* bias, float* const c[kTileRows],
+                                const TileEnd* end) {
   float* const c0 = c[0];
   float* const c1 = c[1];
   float* const c2 = c[2];
@@ -196,8 +196,7 @@ struct BlockRange {
 
 // One panel over the packed rows of one block of k.
 void run_panel(const Gemm& gemm, const BlockRange& range, int32_t panel, int32_t depth, const float* packed_a,
-               const int64_t* c_offsets, const int64_t* residual_offsets, const float* b, bool is_first,
-               bool is_last) {
+               const int64_t* c_offsets, const int64_t* residual_offsets, const float* b, bool is_first, bool is_last) {
   const float* bias = is_first && !gemm.accumulate ? b : nullptr;
   const int32_t columns = std::min(kPanelColumns, gemm.n - panel * kPanelColumns);
   const int64_t column = static_cast<int64_t>(range.group) * gemm.n + panel * kPanelColumns;
@@ -212,8 +211,8 @@ void run_panel(const Gemm& gemm, const BlockRange& range, int32_t panel, int32_t
   end.low = is_clip ? gemm.activation.a : -INFINITY;
   end.high = is_clip ? gemm.activation.b : INFINITY;
   const bool is_row = gemm.m == 1;
-  end.is_slow = is_row || (kind != ActivationKind::kNone && !is_clip) ||
-                (gemm.residual != nullptr && gemm.residual_after);
+  end.is_slow =
+      is_row || (kind != ActivationKind::kNone && !is_clip) || (gemm.residual != nullptr && gemm.residual_after);
 
   for (int32_t first = 0; first < range.num_rows; first += kTileRows) {
     const int32_t rows = std::min(kTileRows, range.num_rows - first);
@@ -242,8 +241,7 @@ void run_panel(const Gemm& gemm, const BlockRange& range, int32_t panel, int32_t
       run_tile(depth, a, b + (bias != nullptr ? kPanelColumns : 0), bias, target, is_last ? &end : nullptr);
     if (is_last && end.is_slow) finish_tile(end, rows, target);
     if (columns < kPanelColumns) {
-      for (int32_t r = 0; r < rows; ++r)
-        std::memcpy(c[r], edge_c[r], static_cast<size_t>(columns) * sizeof(float));
+      for (int32_t r = 0; r < rows; ++r) std::memcpy(c[r], edge_c[r], static_cast<size_t>(columns) * sizeof(float));
     }
   }
 }
@@ -266,10 +264,9 @@ void run_block(const Gemm& gemm, const Blocking& blocking, const BlockRange& ran
     gemm.pack_rows(gemm.pack_context, range.group, range.row, range.num_rows, k, k_end, packed_a);
     for (int32_t panel = first_panel; panel < end_panel; ++panel) {
       const bool starts_at_bias = k == 0 && !gemm.accumulate;
-      const float* b = group_b + panel * panel_floats +
-                       (starts_at_bias ? 0 : kPanelColumns * (static_cast<int64_t>(k) + 1));
-      run_panel(gemm, range, panel, k_end - k, packed_a, c_offsets, residual_offsets, b, k == 0,
-                k_end == gemm.k);
+      const float* b =
+          group_b + panel * panel_floats + (starts_at_bias ? 0 : kPanelColumns * (static_cast<int64_t>(k) + 1));
+      run_panel(gemm, range, panel, k_end - k, packed_a, c_offsets, residual_offsets, b, k == 0, k_end == gemm.k);
     }
     k = k_end;
   } while (k < gemm.k);
@@ -302,12 +299,10 @@ void run_gemm(const Gemm& gemm, const Parallel* parallel, void* scratch) {
     range.num_rows = std::min(blocking.rows, gemm.m - range.row);
     range.column = column_block * blocking.columns;
     range.num_columns = std::min(blocking.columns, gemm.n - range.column);
-    run_block(gemm, blocking, range,
-              static_cast<char*>(scratch) + static_cast<size_t>(slot) * blocking.slot_bytes);
+    run_block(gemm, blocking, range, static_cast<char*>(scratch) + static_cast<size_t>(slot) * blocking.slot_bytes);
   };
   if (parallel->num_threads <= blocking.num_slots && blocking.num_tiles <= INT32_MAX) {
-    parallel_for(parallel, static_cast<int>(blocking.num_tiles),
-                 [&](int tile, int thread) { run(tile, thread); });
+    parallel_for(parallel, static_cast<int>(blocking.num_tiles), [&](int tile, int thread) { run(tile, thread); });
     return;
   }
   parallel_for(parallel, blocking.num_slots, [&](int slot, int) {
@@ -319,8 +314,7 @@ int32_t num_panels(int32_t n) { return divide_up(n, kPanelColumns); }
 
 int64_t packed_b_floats(int64_t n, int64_t k) {
   int64_t floats = 0;
-  if (__builtin_mul_overflow((n + kPanelColumns - 1) / kPanelColumns * kPanelColumns, k + 1, &floats))
-    return INT64_MAX;
+  if (__builtin_mul_overflow((n + kPanelColumns - 1) / kPanelColumns * kPanelColumns, k + 1, &floats)) return INT64_MAX;
   return floats;
 }
 
@@ -379,17 +373,15 @@ void pack_four_rows(const float* const rows[kTileRows], int32_t count, float* ou
   }
 }
 
-void pack_matrix_rows(const void* matrix_rows, int32_t, int32_t row, int32_t num_rows, int32_t k_begin,
-                      int32_t k_end, float* out) {
+void pack_matrix_rows(const void* matrix_rows, int32_t, int32_t row, int32_t num_rows, int32_t k_begin, int32_t k_end,
+                      float* out) {
   const auto& matrix = *static_cast<const MatrixRows*>(matrix_rows);
   const int32_t depth = k_end - k_begin;
-  for (int32_t first = 0; first < num_rows;
-       first += kTileRows, out += static_cast<int64_t>(depth) * kTileRows) {
+  for (int32_t first = 0; first < num_rows; first += kTileRows, out += static_cast<int64_t>(depth) * kTileRows) {
     const int32_t last = std::min(num_rows - first, kTileRows) - 1;
     const float* rows[kTileRows];
     for (int32_t r = 0; r < kTileRows; ++r) {
-      rows[r] =
-          matrix.data + (row + first + std::min(r, last)) * matrix.row_stride + k_begin * matrix.k_stride;
+      rows[r] = matrix.data + (row + first + std::min(r, last)) * matrix.row_stride + k_begin * matrix.k_stride;
     }
     if (matrix.k_stride == 1) {
       pack_four_rows(rows, depth, out);
@@ -458,8 +450,8 @@ void pack_window_rows(const void* window_rows, int32_t group, int32_t row, int32
   }
 }
 
-void pack_planar_window_rows(const void* window_rows, int32_t group, int32_t row, int32_t num_rows,
-                             int32_t k_begin, int32_t k_end, float* out) {
+void pack_planar_window_rows(const void* window_rows, int32_t group, int32_t row, int32_t num_rows, int32_t k_begin,
+                             int32_t k_end, float* out) {
   const auto& w = *static_cast<const WindowRows*>(window_rows);
   const int32_t channels = w.group_channels;
   const int64_t plane = static_cast<int64_t>(w.height) * w.width;
@@ -476,8 +468,7 @@ void pack_planar_window_rows(const void* window_rows, int32_t group, int32_t row
         const int32_t x = at.left[r] + kw * w.dilation_w;
         const bool is_padding = y < 0 || y >= w.height || x < 0 || x >= w.width;
         const int64_t channel = static_cast<int64_t>(group) * channels + c;
-        const float* from =
-            at.image[r] + (is_padding ? 0 : channel * plane + static_cast<int64_t>(y) * w.width + x);
+        const float* from = at.image[r] + (is_padding ? 0 : channel * plane + static_cast<int64_t>(y) * w.width + x);
         for (int32_t i = 0; i < count; ++i) out[i * kTileRows + r] = is_padding ? 0.0f : from[i * plane];
       }
       out += static_cast<int64_t>(count) * kTileRows;

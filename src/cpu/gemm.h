@@ -26,8 +26,8 @@ constexpr int32_t kPanelColumns = 8;
 
 // Packs rows [row, row + num_rows) and columns [k_begin, k_end) of the A of `group`: out is (tile, k, 4),
 // rows behind the last one repeat it.
-using PackRowsFn = void (*)(const void* context, int32_t group, int32_t row, int32_t num_rows,
-                            int32_t k_begin, int32_t k_end, float* out);
+using PackRowsFn = void (*)(const void* context, int32_t group, int32_t row, int32_t num_rows, int32_t k_begin,
+                            int32_t k_end, float* out);
 
 // Row r of C is row (i, y, x) of a grid: r = (i * height + y) * width + x.
 struct GemmRows {
@@ -116,7 +116,7 @@ struct WindowRows {
 void pack_window_rows(const void* window_rows, int32_t group, int32_t row, int32_t num_rows, int32_t k_begin,
                       int32_t k_end, float* out);
 // The same over dense NCHW images; pixel_stride and zeros are not used.
-void pack_planar_window_rows(const void* window_rows, int32_t group, int32_t row, int32_t num_rows,
-                             int32_t k_begin, int32_t k_end, float* out);
+void pack_planar_window_rows(const void* window_rows, int32_t group, int32_t row, int32_t num_rows, int32_t k_begin,
+                             int32_t k_end, float* out);
 
 }  // namespace kiln

@@ -11,8 +11,7 @@ namespace kiln {
 struct Parallel {
   int num_threads = 1;
   void* self = nullptr;
-  void (*run)(void* self, int num_tiles, void (*task)(void* context, int tile, int thread),
-              void* context) = nullptr;
+  void (*run)(void* self, int num_tiles, void (*task)(void* context, int tile, int thread), void* context) = nullptr;
 };
 
 // One thread: the tiles in order on the caller.
@@ -27,8 +26,7 @@ void run_tiles(const Parallel* parallel, int num_tiles, void (*task)(void* conte
 template <typename F>
 void parallel_for(const Parallel* parallel, int num_tiles, F&& body) {
   run_tiles(
-      parallel, num_tiles,
-      [](void* context, int tile, int thread) { (*static_cast<F*>(context))(tile, thread); },
+      parallel, num_tiles, [](void* context, int tile, int thread) { (*static_cast<F*>(context))(tile, thread); },
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 

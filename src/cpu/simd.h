@@ -43,8 +43,8 @@ inline v128_t f32x4_madd(v128_t a, v128_t b, v128_t c) {
 // Scalar twin of f32x4_madd for tails: the same bits as a lane of the vector form.
 inline float f32_madd(float a, float b, float c) {
 #ifdef __wasm_relaxed_simd__
-  return wasm_f32x4_extract_lane(
-      wasm_f32x4_relaxed_madd(wasm_f32x4_splat(a), wasm_f32x4_splat(b), wasm_f32x4_splat(c)), 0);
+  return wasm_f32x4_extract_lane(wasm_f32x4_relaxed_madd(wasm_f32x4_splat(a), wasm_f32x4_splat(b), wasm_f32x4_splat(c)),
+                                 0);
 #else
   return a * b + c;
 #endif

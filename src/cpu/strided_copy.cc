@@ -188,7 +188,8 @@ void strided_copy(const Parallel* parallel, StridedCopy copy, const void* in, vo
       case 8:
         copy_items(part, static_cast<const uint64_t*>(in) + in_offset, static_cast<uint64_t*>(out) + out_offset);
         break;
-      default: break;
+      default:
+        break;
     }
   });
 }

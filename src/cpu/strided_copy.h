@@ -29,9 +29,9 @@ struct StridedCopy {
 
 // Axes are given in any order. `item_bytes` is 1, 2, 4 or 8. The caller vouches for every address.
 //
-// Axes of length 1 are dropped, the rest sorted by falling output stride and neighbours merged where both sides allow it.
-// What remains is one of three innermost loops: runs that are dense on both sides (memcpy), a matrix transposition in
-// cache-sized blocks (4 x 4 in registers for 4-byte items), or plain strided loops.
+// Axes of length 1 are dropped, the rest sorted by falling output stride and neighbours merged where both sides allow
+// it. What remains is one of three innermost loops: runs that are dense on both sides (memcpy), a matrix transposition
+// in cache-sized blocks (4 x 4 in registers for 4-byte items), or plain strided loops.
 void strided_copy(const Parallel* parallel, StridedCopy copy, const void* in, void* out, int item_bytes);
 
 }  // namespace kiln

@@ -14,8 +14,7 @@ namespace vector_math_detail {
 // x = n * ln 2 + r, |r| <= ln 2 / 2; returns e^r, with n as an integer in each lane. |x| <= 104 or NaN.
 inline v128_t exp_reduced(v128_t x, v128_t* n) {
   const v128_t magic = wasm_f32x4_const_splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
-  const v128_t shifted =
-      wasm_f32x4_add(wasm_f32x4_mul(x, wasm_f32x4_const_splat(1.44269504088896341f)), magic);
+  const v128_t shifted = wasm_f32x4_add(wasm_f32x4_mul(x, wasm_f32x4_const_splat(1.44269504088896341f)), magic);
   *n = wasm_i32x4_sub(shifted, magic);
   const v128_t k = wasm_f32x4_sub(shifted, magic);
   v128_t r = f32x4_madd(k, wasm_f32x4_const_splat(-0.693359375f), x);
@@ -30,9 +29,7 @@ inline v128_t exp_reduced(v128_t x, v128_t* n) {
 }
 
 // 2^n for n in [-126, 128], as bits; 128 gives infinity.
-inline v128_t pow2_i32x4(v128_t n) {
-  return wasm_i32x4_shl(wasm_i32x4_add(n, wasm_i32x4_const_splat(127)), 23);
-}
+inline v128_t pow2_i32x4(v128_t n) { return wasm_i32x4_shl(wasm_i32x4_add(n, wasm_i32x4_const_splat(127)), 23); }
 
 // e^x where it is a normal number; x above 88.4 gives infinity, x below -87.3 the smallest normal number. Fit
 // for 1 / (1 + e^x) and the like, which cannot tell.
@@ -120,8 +117,7 @@ inline v128_t erf_f32x4(v128_t x) {
   r = f32x4_madd(r, y, wasm_f32x4_const_splat(-2.820767439740514e-1f));
   r = f32x4_madd(r, y, wasm_f32x4_const_splat(5.641895067754075e-1f));
   const v128_t poly = wasm_v128_bitselect(r, p, wasm_f32x4_ge(size, wasm_f32x4_const_splat(2.0f)));
-  const v128_t tail =
-      wasm_f32x4_mul(wasm_f32x4_mul(exp_f32x4(wasm_f32x4_neg(wasm_f32x4_mul(far, far))), q), poly);
+  const v128_t tail = wasm_f32x4_mul(wasm_f32x4_mul(exp_f32x4(wasm_f32x4_neg(wasm_f32x4_mul(far, far))), q), poly);
   const v128_t large = wasm_v128_or(wasm_f32x4_sub(one, tail), wasm_v128_and(x, wasm_i32x4_splat(INT32_MIN)));
   return wasm_v128_bitselect(large, small, wasm_f32x4_ge(size, one));
 }
@@ -135,8 +131,7 @@ inline v128_t log_f32x4(v128_t x) {
   const v128_t root_half = wasm_i32x4_const_splat(0x3f3504f3);
   const v128_t offset = wasm_i32x4_sub(scaled, root_half);
   const v128_t n = wasm_i32x4_shr(offset, 23);
-  const v128_t mantissa =
-      wasm_i32x4_add(wasm_v128_and(offset, wasm_i32x4_const_splat(0x007fffff)), root_half);
+  const v128_t mantissa = wasm_i32x4_add(wasm_v128_and(offset, wasm_i32x4_const_splat(0x007fffff)), root_half);
   const v128_t bias = wasm_v128_and(tiny, wasm_f32x4_const_splat(23.0f));
   const v128_t k = wasm_f32x4_sub(wasm_f32x4_convert_i32x4(n), bias);
   const v128_t m = wasm_f32x4_sub(mantissa, one);
@@ -157,8 +152,7 @@ inline v128_t log_f32x4(v128_t x) {
   const v128_t infinity = wasm_f32x4_splat(__builtin_inff());
   y = wasm_v128_bitselect(x, y, wasm_v128_or(wasm_f32x4_eq(x, infinity), wasm_f32x4_ne(x, x)));
   y = wasm_v128_bitselect(wasm_f32x4_neg(infinity), y, wasm_f32x4_eq(x, wasm_f32x4_const_splat(0.0f)));
-  return wasm_v128_bitselect(wasm_f32x4_splat(__builtin_nanf("")), y,
-                             wasm_f32x4_lt(x, wasm_f32x4_const_splat(0.0f)));
+  return wasm_v128_bitselect(wasm_f32x4_splat(__builtin_nanf("")), y, wasm_f32x4_lt(x, wasm_f32x4_const_splat(0.0f)));
 }
 
 // One value through a vector function: the same bits as a lane of the vector form.

@@ -14,8 +14,7 @@ namespace {
 // smallest unit).
 double ulp_error(float actual, double expected) {
   const float nearest = static_cast<float>(expected);
-  if (std::isnan(expected) || std::isnan(actual))
-    return std::isnan(expected) == std::isnan(actual) ? 0 : INFINITY;
+  if (std::isnan(expected) || std::isnan(actual)) return std::isnan(expected) == std::isnan(actual) ? 0 : INFINITY;
   if (std::isinf(nearest) || std::isinf(actual)) return nearest == actual ? 0 : INFINITY;
   int exponent = 0;
   std::frexp(nearest, &exponent);
@@ -84,8 +83,8 @@ TEST_CASE("vector_math_limits") {
   CHECK(scalar_f32<log_f32x4>(inf) == inf);
   CHECK(scalar_f32<log_f32x4>(0) == -inf);
   CHECK(std::isnan(scalar_f32<log_f32x4>(-1)));
-  for (auto f : {scalar_f32<exp_f32x4>, scalar_f32<sigmoid_f32x4>, scalar_f32<silu_f32x4>,
-                 scalar_f32<tanh_f32x4>, scalar_f32<erf_f32x4>, scalar_f32<log_f32x4>}) {
+  for (auto f : {scalar_f32<exp_f32x4>, scalar_f32<sigmoid_f32x4>, scalar_f32<silu_f32x4>, scalar_f32<tanh_f32x4>,
+                 scalar_f32<erf_f32x4>, scalar_f32<log_f32x4>}) {
     CHECK(std::isnan(f(NAN)));
   }
 }

@@ -27,8 +27,8 @@ struct Value {
 };
 
 // One operator. `domain` is "" for ONNX's own and "kiln" for operators that only passes make.
-// Spatial operators (Conv, pools, …) take `layout` = "NHWC" as a string attribute after the layout pass; weights stay in
-// ONNX order (OIHW) in the graph and are packed by lowering.
+// Spatial operators (Conv, pools, …) take `layout` = "NHWC" as a string attribute after the layout pass; weights stay
+// in ONNX order (OIHW) in the graph and are packed by lowering.
 struct Node {
   std::string op;
   std::string domain;
@@ -58,9 +58,9 @@ struct Graph {
 
 // Who makes and who reads each value; a snapshot that passes rebuild after they change the graph.
 struct Uses {
-  std::vector<int> producer;               // index into nodes, or -1 (graph input, constant)
+  std::vector<int> producer;                // index into nodes, or -1 (graph input, constant)
   std::vector<std::vector<int>> consumers;  // indices into nodes, one entry for each use
-  std::vector<bool> is_output;             // the value is a graph output
+  std::vector<bool> is_output;              // the value is a graph output
 };
 Uses compute_uses(const Graph& graph);
 

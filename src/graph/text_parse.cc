@@ -77,7 +77,8 @@ class Parser {
 
   std::string_view rest_of_line() const {
     const size_t end = text_.find('\n', position_);
-    return text_.substr(position_, std::min<size_t>(40, (end == std::string_view::npos ? text_.size() : end) - position_));
+    return text_.substr(position_,
+                        std::min<size_t>(40, (end == std::string_view::npos ? text_.size() : end) - position_));
   }
 
   bool accept(char c) {
@@ -122,8 +123,10 @@ class Parser {
       }
       const char escaped = peek();
       position_ = std::min(position_ + 1, text_.size());
-      if (escaped == 'n') out += '\n';
-      else if (escaped == 't') out += '\t';
+      if (escaped == 'n')
+        out += '\n';
+      else if (escaped == 't')
+        out += '\t';
       else if (escaped == 'x') {
         out += static_cast<char>(std::strtoul(std::string(text_.substr(position_, 2)).c_str(), nullptr, 16));
         position_ += 2;
@@ -158,7 +161,8 @@ class Parser {
   std::string number_word() {
     skip_blanks();
     const size_t begin = position_;
-    while (position_ < text_.size() && (std::isalnum(static_cast<unsigned char>(peek())) || std::strchr("+-.", peek()))) {
+    while (position_ < text_.size() &&
+           (std::isalnum(static_cast<unsigned char>(peek())) || std::strchr("+-.", peek()))) {
       ++position_;
     }
     if (position_ == begin) fail("expected a number before '" + std::string(rest_of_line()) + "'");
@@ -245,7 +249,8 @@ class Parser {
         if (ok() && count < n) store(*tensor, count, word);
         ++count;
       }
-      if (ok() && count != n) fail(strf("%lld elements for shape ", static_cast<long long>(count)) + print_shape(shape));
+      if (ok() && count != n)
+        fail(strf("%lld elements for shape ", static_cast<long long>(count)) + print_shape(shape));
     } else if (accept_word("splat")) {
       expect('(');
       const std::string word = number_word();

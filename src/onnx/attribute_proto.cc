@@ -68,10 +68,21 @@ constexpr Kind kKinds[] = {
 };
 
 const char* type_name(AttributeProto::AttributeType type) {
-  static constexpr const char* kNames[] = {"no value",       "a float",      "an int",          "a string",
-                                           "a tensor",       "a subgraph",   "a list of floats", "a list of ints",
-                                           "a list of strings", "a list of tensors", "a list of subgraphs",
-                                           "a sparse tensor", "a list of sparse tensors", "a type", "a list of types"};
+  static constexpr const char* kNames[] = {"no value",
+                                           "a float",
+                                           "an int",
+                                           "a string",
+                                           "a tensor",
+                                           "a subgraph",
+                                           "a list of floats",
+                                           "a list of ints",
+                                           "a list of strings",
+                                           "a list of tensors",
+                                           "a list of subgraphs",
+                                           "a sparse tensor",
+                                           "a list of sparse tensors",
+                                           "a type",
+                                           "a list of types"};
   return type >= 0 && type <= AttributeProto::TYPE_PROTOS ? kNames[type] : "an unknown kind";
 }
 
@@ -106,18 +117,26 @@ Result<Attr> decode_attribute(const AttributeProto& proto, bool is_onnx_domain, 
     }
   }
   switch (type) {
-    case AttributeProto::FLOAT: return Attr(proto.f());
-    case AttributeProto::INT: return Attr(int64_t{proto.i()});
-    case AttributeProto::STRING: return Attr(proto.s());
+    case AttributeProto::FLOAT:
+      return Attr(proto.f());
+    case AttributeProto::INT:
+      return Attr(int64_t{proto.i()});
+    case AttributeProto::STRING:
+      return Attr(proto.s());
     case AttributeProto::TENSOR: {
       KILN_ASSIGN(Tensor tensor, decode_tensor(proto.t(), files));
       return Attr(TensorPtr(std::make_shared<const Tensor>(std::move(tensor))));
     }
-    case AttributeProto::FLOATS: return Attr(std::vector<float>(proto.floats().begin(), proto.floats().end()));
-    case AttributeProto::INTS: return Attr(std::vector<int64_t>(proto.ints().begin(), proto.ints().end()));
-    case AttributeProto::STRINGS: return Attr(std::vector<std::string>(proto.strings().begin(), proto.strings().end()));
-    case AttributeProto::UNDEFINED: return Status(Code::kInvalidModel, type_name(type));
-    default: return Status(Code::kUnsupported, type_name(type));
+    case AttributeProto::FLOATS:
+      return Attr(std::vector<float>(proto.floats().begin(), proto.floats().end()));
+    case AttributeProto::INTS:
+      return Attr(std::vector<int64_t>(proto.ints().begin(), proto.ints().end()));
+    case AttributeProto::STRINGS:
+      return Attr(std::vector<std::string>(proto.strings().begin(), proto.strings().end()));
+    case AttributeProto::UNDEFINED:
+      return Status(Code::kInvalidModel, type_name(type));
+    default:
+      return Status(Code::kUnsupported, type_name(type));
   }
 }
 

@@ -82,8 +82,9 @@ class Importer {
           static_cast<int>(std::min<int64_t>(std::max<int64_t>(version, 0), std::numeric_limits<int>::max()));
     }
     if (proto_.ir_version() > kMaxIrVersion) {
-      model_.notices.push_back(strf("IR version %lld is newer than %lld, which tilekiln knows; operators are checked one by one",
-                                    static_cast<long long>(proto_.ir_version()), static_cast<long long>(kMaxIrVersion)));
+      model_.notices.push_back(
+          strf("IR version %lld is newer than %lld, which tilekiln knows; operators are checked one by one",
+               static_cast<long long>(proto_.ir_version()), static_cast<long long>(kMaxIrVersion)));
     }
     model_.description = strf("ONNX, IR version %lld", static_cast<long long>(proto_.ir_version()));
     for (const auto& [domain, version] : opsets_) {
@@ -99,8 +100,10 @@ class Importer {
              strf("opset %d is not supported; supported: %d to %d (onnx.version_converter.convert_version raises it)",
                   onnx_opset->second, kMinOpset, kMaxOpset));
     } else if (onnx_opset->second > kMaxOpset) {
-      model_.notices.push_back(strf("opset %d is newer than %d, which tilekiln knows; operators are read by the rules of "
-                                    "opset %d", onnx_opset->second, kMaxOpset, kMaxOpset));
+      model_.notices.push_back(
+          strf("opset %d is newer than %d, which tilekiln knows; operators are read by the rules of "
+               "opset %d",
+               onnx_opset->second, kMaxOpset, kMaxOpset));
     }
   }
 
@@ -141,9 +144,12 @@ class Importer {
       }
       if (!define(name, "initialiser")) continue;
       Result<Tensor> tensor = decode_tensor(initializer, files_);
-      if (tensor.ok()) set_constant(name, std::move(*tensor));
-      else if (tensor.status().code() == Code::kNotFound) report_missing_file(initializer, tensor.status());
-      else report(tensor.status().code(), "", "initializer", name, tensor.status().message());
+      if (tensor.ok())
+        set_constant(name, std::move(*tensor));
+      else if (tensor.status().code() == Code::kNotFound)
+        report_missing_file(initializer, tensor.status());
+      else
+        report(tensor.status().code(), "", "initializer", name, tensor.status().message());
     }
     for (const auto& sparse : proto_.graph().sparse_initializer()) {
       const std::string& name = sparse.values().name();
@@ -218,13 +224,15 @@ class Importer {
 
   std::string unique_node_name(const std::string& wanted, int index) {
     std::string name = wanted.empty() ? strf("#%d", index + 1) : wanted;
-    for (int i = 1; !node_names_.insert(name).second; ++i) name = (wanted.empty() ? "#" : wanted + "_") + std::to_string(i);
+    for (int i = 1; !node_names_.insert(name).second; ++i)
+      name = (wanted.empty() ? "#" : wanted + "_") + std::to_string(i);
     return name;
   }
 
   void read_nodes() {
     std::set<std::pair<std::string, std::string>> functions;
-    for (const auto& function : proto_.functions()) functions.insert({normal_domain(function.domain()), function.name()});
+    for (const auto& function : proto_.functions())
+      functions.insert({normal_domain(function.domain()), function.name()});
     // Names that are there come first, so that "#3" of a nameless node never takes one away.
     for (int i = 0; i < proto_.graph().node_size(); ++i) {
       const onnx::NodeProto& proto = proto_.graph().node(i);
@@ -234,8 +242,10 @@ class Importer {
       node.name = unique_node_name(proto.name(), i);
       const auto opset = opsets_.find(node.domain);
       node.opset = opset == opsets_.end() ? 0 : opset->second;
-      if (node.op.empty()) report_node(Code::kInvalidModel, node, "op_type", "''", "the name of an operator");
-      else if (node.domain == kReservedDomain) report_node(Code::kUnknownOperator, node, "domain", kReservedDomain, "another domain");
+      if (node.op.empty())
+        report_node(Code::kInvalidModel, node, "op_type", "''", "the name of an operator");
+      else if (node.domain == kReservedDomain)
+        report_node(Code::kUnknownOperator, node, "domain", kReservedDomain, "another domain");
       else if (opset == opsets_.end()) {
         report_node(Code::kInvalidModel, node, "domain", "'" + node.domain + "'", "an entry of opset_import for it");
       } else if (functions.count({node.domain, node.op})) {
@@ -264,7 +274,8 @@ class Importer {
       any = true;
       ValueId id = value_of(name);
       if (defined_[static_cast<size_t>(id)]) {
-        report_node(Code::kInvalidModel, node, "output", "'" + name + "', which is defined already", "a name of its own");
+        report_node(Code::kInvalidModel, node, "output", "'" + name + "', which is defined already",
+                    "a name of its own");
         id = graph().add_value(graph().unique_name(name));
         defined_.push_back(true);
       }
@@ -299,7 +310,8 @@ class Importer {
       }
       const Status& status = attr.status();
       report_node(status.code(), node, name, status.message(),
-                  status.code() == Code::kUnsupported ? "numbers, strings, lists of them and dense tensors" : "the kind that ONNX defines");
+                  status.code() == Code::kUnsupported ? "numbers, strings, lists of them and dense tensors"
+                                                      : "the kind that ONNX defines");
     }
   }
 
@@ -318,7 +330,8 @@ class Importer {
       return;
     }
     if (!attr.ok()) {
-      report_node(attr.status().code(), node, attribute.name(), attr.status().message(), "value, value_float(s), value_int(s)");
+      report_node(attr.status().code(), node, attribute.name(), attr.status().message(),
+                  "value, value_float(s), value_int(s)");
       return;
     }
     if (const auto* tensor = std::get_if<TensorPtr>(&*attr)) {
@@ -344,7 +357,8 @@ class Importer {
     for (const auto& output : proto_.graph().output()) {
       const auto found = values_.find(output.name());
       if (found == values_.end() || !defined_[static_cast<size_t>(found->second)]) {
-        report(Code::kInvalidModel, "", "output", output.name(), "graph output '" + output.name() + "' is produced by nothing");
+        report(Code::kInvalidModel, "", "output", output.name(),
+               "graph output '" + output.name() + "' is produced by nothing");
         continue;
       }
       graph().outputs.push_back(found->second);
@@ -376,15 +390,18 @@ class Importer {
 
 Result<onnx::ModelProto> parse_model(std::span<const uint8_t> bytes) {
   if (bytes.size() > static_cast<size_t>(std::numeric_limits<int>::max())) {
-    return Status(Code::kUnsupported, strf("the model file has %zu bytes; supported: less than 2 GiB, with larger weights as "
-                                           "external data", bytes.size()));
+    return Status(Code::kUnsupported,
+                  strf("the model file has %zu bytes; supported: less than 2 GiB, with larger weights as "
+                       "external data",
+                       bytes.size()));
   }
   onnx::ModelProto proto;
   if (!looks_like_onnx(bytes) || !proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return explain_not_onnx(bytes);
   }
   if (!proto.has_graph()) {
-    return Status(Code::kNotAModel, "the file parses as protobuf but has no graph: it is no ONNX model, or it ends too early");
+    return Status(Code::kNotAModel,
+                  "the file parses as protobuf but has no graph: it is no ONNX model, or it ends too early");
   }
   return proto;
 }

@@ -123,36 +123,52 @@ FileKind sniff_file(std::span<const uint8_t> bytes) {
 Status explain_not_onnx(std::span<const uint8_t> bytes) {
   const auto error = [](const std::string& message) { return Status(Code::kNotAModel, message); };
   switch (sniff_file(bytes)) {
-    case FileKind::kEmpty: return {Code::kTruncated, "the file is empty"};
-    case FileKind::kBundle: return error("this is a tilekiln bundle (.kiln), which is compiled already; expected an ONNX model");
+    case FileKind::kEmpty:
+      return {Code::kTruncated, "the file is empty"};
+    case FileKind::kBundle:
+      return error("this is a tilekiln bundle (.kiln), which is compiled already; expected an ONNX model");
     case FileKind::kHtml:
       return error("got HTML instead of a model ('" + excerpt(bytes) +
                    "…'): the path or URL leads to a web page, often an error or index page");
     case FileKind::kLfsPointer:
-      return error("this is a git-LFS pointer, not the model itself: run `git lfs pull`, or download the file it stands for");
-    case FileKind::kXml: return error("this is XML ('" + excerpt(bytes) + "…'), not an ONNX model");
-    case FileKind::kJson: return error("this is JSON ('" + excerpt(bytes) + "…'), not an ONNX model");
+      return error(
+          "this is a git-LFS pointer, not the model itself: run `git lfs pull`, or download the file it stands for");
+    case FileKind::kXml:
+      return error("this is XML ('" + excerpt(bytes) + "…'), not an ONNX model");
+    case FileKind::kJson:
+      return error("this is JSON ('" + excerpt(bytes) + "…'), not an ONNX model");
     case FileKind::kZip:
-      return error("this is a zip archive: a PyTorch checkpoint, a Keras model or a packed ONNX model; unpack it, or export "
-                   "it to ONNX (torch.onnx.export)");
-    case FileKind::kGzip: return error("this is a gzip file; unpack it first");
-    case FileKind::kPickle: return error("this is a Python pickle, such as an old PyTorch checkpoint; export it with torch.onnx.export");
-    case FileKind::kTflite: return error("this is a TensorFlow Lite model; convert it to ONNX (tf2onnx --tflite)");
-    case FileKind::kHdf5: return error("this is an HDF5 file, such as a Keras model; convert it to ONNX (tf2onnx)");
-    case FileKind::kSafetensors: return error("this is a safetensors file: weights without a graph; export the model to ONNX");
-    case FileKind::kNpy: return error("this is a NumPy array, not an ONNX model");
-    case FileKind::kImage: return error("this is an image, not an ONNX model");
-    case FileKind::kText: return error("this is text ('" + excerpt(bytes) + "…'), not an ONNX model");
+      return error(
+          "this is a zip archive: a PyTorch checkpoint, a Keras model or a packed ONNX model; unpack it, or export "
+          "it to ONNX (torch.onnx.export)");
+    case FileKind::kGzip:
+      return error("this is a gzip file; unpack it first");
+    case FileKind::kPickle:
+      return error("this is a Python pickle, such as an old PyTorch checkpoint; export it with torch.onnx.export");
+    case FileKind::kTflite:
+      return error("this is a TensorFlow Lite model; convert it to ONNX (tf2onnx --tflite)");
+    case FileKind::kHdf5:
+      return error("this is an HDF5 file, such as a Keras model; convert it to ONNX (tf2onnx)");
+    case FileKind::kSafetensors:
+      return error("this is a safetensors file: weights without a graph; export the model to ONNX");
+    case FileKind::kNpy:
+      return error("this is a NumPy array, not an ONNX model");
+    case FileKind::kImage:
+      return error("this is an image, not an ONNX model");
+    case FileKind::kText:
+      return error("this is text ('" + excerpt(bytes) + "…'), not an ONNX model");
     case FileKind::kMaybeOnnx: {
       uint64_t missing = 0;
       if (walk_model(bytes, &missing) == Walk::kCutOff) {
         return {Code::kTruncated,
                 strf("the ONNX file is truncated: it has %zu bytes", bytes.size()) +
-                    (missing > 0 ? strf(", at least %llu more are missing", static_cast<unsigned long long>(missing)) : "")};
+                    (missing > 0 ? strf(", at least %llu more are missing", static_cast<unsigned long long>(missing))
+                                 : "")};
       }
       return error("the file starts like an ONNX model but is damaged: its protobuf fields do not parse");
     }
-    case FileKind::kUnknown: break;
+    case FileKind::kUnknown:
+      break;
   }
   return error("the file is no ONNX model: its first bytes are no fields of a ModelProto");
 }

@@ -17,7 +17,7 @@ enum class FileKind {
   kLfsPointer,
   kXml,
   kJson,
-  kZip,   // also PyTorch checkpoints and Keras archives
+  kZip,  // also PyTorch checkpoints and Keras archives
   kGzip,
   kPickle,
   kTflite,
@@ -30,8 +30,8 @@ enum class FileKind {
 
 FileKind sniff_file(std::span<const uint8_t> bytes);
 
-// The error for bytes that did not parse: kTruncated where a protobuf field reaches beyond the end, else kNotAModel with
-// what the file is and what to do.
+// The error for bytes that did not parse: kTruncated where a protobuf field reaches beyond the end, else kNotAModel
+// with what the file is and what to do.
 Status explain_not_onnx(std::span<const uint8_t> bytes);
 
 }  // namespace kiln

@@ -95,11 +95,11 @@ Status copy_external(const onnx::TensorProto& proto, const FileReader& files, Te
                               strf(" needs %zu bytes", tensor.bytes()));
   }
   if (data.offset > file->size() || tensor.bytes() > file->size() - data.offset) {
-    return {Code::kTruncated,
-            "tensor '" + proto.name() + "': " +
-                strf("bytes [%llu, %llu) of external data file '%s', which has only %zu",
-                     static_cast<unsigned long long>(data.offset),
-                     static_cast<unsigned long long>(data.offset + tensor.bytes()), data.location.c_str(), file->size())};
+    return {Code::kTruncated, "tensor '" + proto.name() + "': " +
+                                  strf("bytes [%llu, %llu) of external data file '%s', which has only %zu",
+                                       static_cast<unsigned long long>(data.offset),
+                                       static_cast<unsigned long long>(data.offset + tensor.bytes()),
+                                       data.location.c_str(), file->size())};
   }
   if (tensor.bytes() > 0) std::memcpy(tensor.data(), file->data() + data.offset, tensor.bytes());
   return {};
@@ -141,8 +141,10 @@ Status copy_typed(const onnx::TensorProto& proto, Tensor& tensor) {
     default:
       KILN_TRY(check_count(proto, proto.int32_data(), shape, "int32_data"));
       for (int i = 0; i < proto.int32_data_size(); ++i) {
-        if (holds_bits(dtype)) tensor.as<uint16_t>()[i] = static_cast<uint16_t>(proto.int32_data(i));
-        else store_i64(dtype, tensor.data(), i, proto.int32_data(i));
+        if (holds_bits(dtype))
+          tensor.as<uint16_t>()[i] = static_cast<uint16_t>(proto.int32_data(i));
+        else
+          store_i64(dtype, tensor.data(), i, proto.int32_data(i));
       }
       return {};
   }
@@ -177,10 +179,10 @@ Status check_size(const onnx::TensorProto& proto, DType dtype, const Shape& shap
                                    proto.raw_data().size()));
   }
   if (shape.num_elements() > typed_count(proto)) {
-    return invalid(proto, "shape " + print_shape(shape) + " " + dtype_name(dtype) +
-                              strf(" needs %lld elements, but the tensor holds %lld",
-                                   static_cast<long long>(shape.num_elements()),
-                                   static_cast<long long>(typed_count(proto))));
+    return invalid(
+        proto, "shape " + print_shape(shape) + " " + dtype_name(dtype) +
+                   strf(" needs %lld elements, but the tensor holds %lld", static_cast<long long>(shape.num_elements()),
+                        static_cast<long long>(typed_count(proto))));
   }
   return {};
 }
@@ -189,29 +191,43 @@ Status check_size(const onnx::TensorProto& proto, DType dtype, const Shape& shap
 
 DType dtype_from_onnx(int data_type) {
   switch (data_type) {
-    case onnx::TensorProto::FLOAT: return DType::kF32;
-    case onnx::TensorProto::UINT8: return DType::kU8;
-    case onnx::TensorProto::INT8: return DType::kI8;
-    case onnx::TensorProto::UINT16: return DType::kU16;
-    case onnx::TensorProto::INT16: return DType::kI16;
-    case onnx::TensorProto::INT32: return DType::kI32;
-    case onnx::TensorProto::INT64: return DType::kI64;
-    case onnx::TensorProto::BOOL: return DType::kBool;
-    case onnx::TensorProto::FLOAT16: return DType::kF16;
-    case onnx::TensorProto::DOUBLE: return DType::kF64;
-    case onnx::TensorProto::UINT32: return DType::kU32;
-    case onnx::TensorProto::UINT64: return DType::kU64;
-    case onnx::TensorProto::BFLOAT16: return DType::kBF16;
-    default: return DType::kInvalid;
+    case onnx::TensorProto::FLOAT:
+      return DType::kF32;
+    case onnx::TensorProto::UINT8:
+      return DType::kU8;
+    case onnx::TensorProto::INT8:
+      return DType::kI8;
+    case onnx::TensorProto::UINT16:
+      return DType::kU16;
+    case onnx::TensorProto::INT16:
+      return DType::kI16;
+    case onnx::TensorProto::INT32:
+      return DType::kI32;
+    case onnx::TensorProto::INT64:
+      return DType::kI64;
+    case onnx::TensorProto::BOOL:
+      return DType::kBool;
+    case onnx::TensorProto::FLOAT16:
+      return DType::kF16;
+    case onnx::TensorProto::DOUBLE:
+      return DType::kF64;
+    case onnx::TensorProto::UINT32:
+      return DType::kU32;
+    case onnx::TensorProto::UINT64:
+      return DType::kU64;
+    case onnx::TensorProto::BFLOAT16:
+      return DType::kBF16;
+    default:
+      return DType::kInvalid;
   }
 }
 
 std::string onnx_type_name(int data_type) {
   static constexpr const char* kNames[] = {
-      "UNDEFINED", "FLOAT",      "UINT8",        "INT8",       "UINT16",         "INT16", "INT32", "INT64",
-      "STRING",    "BOOL",       "FLOAT16",      "DOUBLE",     "UINT32",         "UINT64", "COMPLEX64", "COMPLEX128",
-      "BFLOAT16",  "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "UINT4", "INT4", "FLOAT4E2M1",
-      "FLOAT8E8M0"};
+      "UNDEFINED", "FLOAT",      "UINT8",      "INT8",         "UINT16",         "INT16",      "INT32",
+      "INT64",     "STRING",     "BOOL",       "FLOAT16",      "DOUBLE",         "UINT32",     "UINT64",
+      "COMPLEX64", "COMPLEX128", "BFLOAT16",   "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ",
+      "UINT4",     "INT4",       "FLOAT4E2M1", "FLOAT8E8M0"};
   constexpr int kCount = sizeof(kNames) / sizeof(kNames[0]);
   return data_type >= 0 && data_type < kCount ? kNames[data_type] : strf("type %d", data_type);
 }
@@ -227,7 +243,8 @@ std::string external_location(const onnx::TensorProto& proto) {
 Result<Tensor> decode_tensor(const onnx::TensorProto& proto, const FileReader& files) {
   const DType dtype = dtype_from_onnx(proto.data_type());
   if (dtype == DType::kInvalid) {
-    return Status(Code::kUnsupported, "tensor '" + proto.name() + "': element type " + onnx_type_name(proto.data_type()) +
+    return Status(Code::kUnsupported, "tensor '" + proto.name() + "': element type " +
+                                          onnx_type_name(proto.data_type()) +
                                           " is not supported; supported: FLOAT, FLOAT16, BFLOAT16, DOUBLE, (U)INT8 to "
                                           "(U)INT64, BOOL");
   }

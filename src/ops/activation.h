@@ -1,8 +1,8 @@
 // How fused activations are written on a node (compile side; kinds and formulas: cpu/activation_kind.h).
 #pragma once
 
-#include "graph/graph.h"
 #include "cpu/activation_kind.h"
+#include "graph/graph.h"
 
 namespace kiln {
 

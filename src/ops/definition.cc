@@ -2,9 +2,9 @@
 
 namespace kiln {
 
-#define KILN_OP(folder)                  \
-  namespace ops::folder {                \
-  std::span<const OpDef> definitions();  \
+#define KILN_OP(folder)                 \
+  namespace ops::folder {               \
+  std::span<const OpDef> definitions(); \
   }
 #include "ops/ops.def"
 #undef KILN_OP
@@ -65,7 +65,8 @@ bool Inference::check_dtype(int i, std::initializer_list<DType> allowed) {
     if (dtype == view_.input_dtype(i)) return true;
     names += (names.empty() ? "" : ", ") + std::string(dtype_name(dtype));
   }
-  unsupported(strf("dtype of input '%s'", view_.input(i).name.c_str()).c_str(), dtype_name(view_.input_dtype(i)), names);
+  unsupported(strf("dtype of input '%s'", view_.input(i).name.c_str()).c_str(), dtype_name(view_.input_dtype(i)),
+              names);
   return false;
 }
 
@@ -195,7 +196,8 @@ Status lower_node(const OpRegistry& ops, const Graph& graph, const Node& node, L
   const NodeView view(graph, node);
   if (def->lower != nullptr) return def->lower(view, out);
   if (def->kernel == nullptr) {
-    return {Code::kUnsupported, describe_node(node) + " has no runtime kernel: it must fold at compile time", node.name};
+    return {Code::kUnsupported, describe_node(node) + " has no runtime kernel: it must fold at compile time",
+            node.name};
   }
   out.kernel = def->kernel;
   out.params = def->make_params ? def->make_params(view) : ParamBytes{};

@@ -4,9 +4,9 @@
 
 namespace kiln {
 
-#define KILN_OP(folder)                                  \
-  namespace ops::folder {                                \
-  std::span<const KernelDef> kernels();                  \
+#define KILN_OP(folder)                 \
+  namespace ops::folder {               \
+  std::span<const KernelDef> kernels(); \
   }
 #include "ops/ops.def"
 #undef KILN_OP

@@ -1,4 +1,5 @@
-// What a kernel is to the runtime: a name, a function over plain tensors, and a check that makes hostile bundles harmless.
+// What a kernel is to the runtime: a name, a function over plain tensors, and a check that makes hostile bundles
+// harmless.
 #pragma once
 
 #include <cstddef>
@@ -51,7 +52,8 @@ Status check_params(const KernelArgs& args) {
   return {};
 }
 
-// The table of all kernels that this build contains. Explicit: tables are concatenated from ops.def, no static initialisers.
+// The table of all kernels that this build contains. Explicit: tables are concatenated from ops.def, no static
+// initialisers.
 class KernelRegistry {
  public:
   static constexpr int kMaxTables = 64;

@@ -78,8 +78,7 @@ inline int32_t row_stride(const TensorRef& ref) {
     if (n < 0) return corrupt("a tensor is too large");
     if (n == 0) continue;
     if (!is_channel_view(ref)) return corrupt("strides that this kernel does not take");
-    if ((is_input ? dense_inputs : dense_outputs) && !ref.is_contiguous())
-      return corrupt("an operand is not dense");
+    if ((is_input ? dense_inputs : dense_outputs) && !ref.is_contiguous()) return corrupt("an operand is not dense");
   }
   return {};
 }

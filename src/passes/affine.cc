@@ -40,12 +40,11 @@ std::optional<Affine> arithmetic_as_affine(Rewriter& rewriter, int n, int axis, 
   if (x == 1 && !is_symmetric) return std::nullopt;
   const ValueId id = node.inputs[static_cast<size_t>(x)];
   const Value& value = rewriter.value(id);
-  if (value.constant || !(value.shape == rewriter.value(node.outputs[0]).shape) ||
-      value.dtype != DType::kF32) {
+  if (value.constant || !(value.shape == rewriter.value(node.outputs[0]).shape) || value.dtype != DType::kF32) {
     return std::nullopt;
   }
-  auto constants = channel_constant(rewriter.graph(), node.inputs[static_cast<size_t>(1 - x)],
-                                    value.shape.rank, axis, channels);
+  auto constants =
+      channel_constant(rewriter.graph(), node.inputs[static_cast<size_t>(1 - x)], value.shape.rank, axis, channels);
   if (!constants) return std::nullopt;
   Affine affine;
   affine.x = id;

@@ -27,8 +27,7 @@ uint64_t hash_bytes(const void* data, size_t bytes, uint64_t hash = 0xcbf29ce484
 }
 
 uint64_t hash_tensor(const Tensor& tensor) {
-  const uint64_t type =
-      static_cast<uint64_t>(tensor.dtype()) * 31 + static_cast<uint64_t>(tensor.shape().rank);
+  const uint64_t type = static_cast<uint64_t>(tensor.dtype()) * 31 + static_cast<uint64_t>(tensor.shape().rank);
   uint64_t hash = hash_bytes(&type, sizeof(type));
   hash = hash_bytes(tensor.shape().dims, sizeof(int64_t) * static_cast<size_t>(tensor.shape().rank), hash);
   return hash_bytes(tensor.data(), tensor.bytes(), hash);

@@ -33,12 +33,10 @@ bool keeps_places(const NodeView& node) {
     return std::is_sorted(perm.begin(), perm.end());
   }
   if (op == "Resize") {
-    if (node.attr_string("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize")
-      return false;
+    if (node.attr_string("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize") return false;
     const int scales = node.opset() < 11 ? 1 : 2;
     const Tensor* factors = node.constant(scales);
-    if (factors == nullptr || factors->num_elements() == 0)
-      return node.constant(3) != nullptr;  // sizes: those it has
+    if (factors == nullptr || factors->num_elements() == 0) return node.constant(3) != nullptr;  // sizes: those it has
     return splat_constant(node.graph(), node.node().inputs[static_cast<size_t>(scales)]) == 1.0;
   }
   return false;
@@ -48,8 +46,7 @@ bool keeps_places(const NodeView& node) {
 int copied_input(Rewriter& rewriter, int n) {
   const NodeView node = rewriter.view(n);
   const std::string& op = node.node().op;
-  if (!node.node().domain.empty() || node.num_inputs() < 1 || !node.has_input(0) || node.num_outputs() < 1)
-    return -1;
+  if (!node.node().domain.empty() || node.num_inputs() < 1 || !node.has_input(0) || node.num_outputs() < 1) return -1;
   if (node.has_attr("activation") || !node.has_output(0)) return -1;
   for (int i = 1; i < node.num_outputs(); ++i) {
     if (!node.has_output(i)) continue;
@@ -57,14 +54,11 @@ int copied_input(Rewriter& rewriter, int n) {
     if (!rewriter.consumers(extra).empty() || rewriter.is_output(extra)) return -1;
   }
   const Value& out = node.output(0);
-  const auto same_type = [&](int i) {
-    return node.input_dtype(i) == out.dtype && node.input_shape(i) == out.shape;
-  };
+  const auto same_type = [&](int i) { return node.input_dtype(i) == out.dtype && node.input_shape(i) == out.shape; };
   if (op == "Add" || op == "Mul") {
     const double neutral = op == "Add" ? 0 : 1;
     for (int i : {0, 1}) {
-      if (same_type(i) &&
-          splat_constant(node.graph(), node.node().inputs[static_cast<size_t>(1 - i)]) == neutral)
+      if (same_type(i) && splat_constant(node.graph(), node.node().inputs[static_cast<size_t>(1 - i)]) == neutral)
         return i;
     }
     return -1;

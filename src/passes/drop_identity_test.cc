@@ -41,8 +41,7 @@ TEST_CASE("drop_identity_drops") {
       {"integers", "%a = Add(%izero, %i)\n%b = Mul(%a, %ione)\n%y = Neg(%b)"},
       {"Resize to the size it has", "%a = Resize(%x, _, _, %sizes) mode=\"linear\"\n%y = Relu(%a)"},
       {"Resize with empty roi and scales 1", "%a = Resize(%x, %none, %scales) mode=\"cubic\"\n%y = Relu(%a)"},
-      {"Squeeze after Unsqueeze",
-       "%b = Flatten(%x) axis=1\n%a = Flatten(%b) axis=1\n%y = Neg(%a)\noutput %b"},
+      {"Squeeze after Unsqueeze", "%b = Flatten(%x) axis=1\n%a = Flatten(%b) axis=1\n%y = Neg(%a)\noutput %b"},
       {"between an operator and an output", "%a = Relu(%x)\n%y = Identity(%a)"},
       {"copy of an output with another name", "%b = Relu(%x)\n%a = Identity(%b)\n%y = Neg(%a)\noutput %b"},
   };

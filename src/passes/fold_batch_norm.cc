@@ -17,8 +17,7 @@ struct Producer {
 struct WeightRows {
   int64_t rows = 0;
   int64_t length = 1;
-  int64_t in_group =
-      1;  // rows of one group, ConvTranspose: channel = row / in_group * channels + row % channels
+  int64_t in_group = 1;  // rows of one group, ConvTranspose: channel = row / in_group * channels + row % channels
   int64_t channels = 1;
 
   int64_t channel(int64_t row) const { return row / in_group * channels + row % channels; }
@@ -88,8 +87,7 @@ void fold(Rewriter& rewriter, const Producer& producer, const Affine& affine) {
     float* to = scaled.as<float>();
     for (int64_t row = 0; row < rows.rows; ++row) {
       const double scale = affine.scale[static_cast<size_t>(rows.channel(row))];
-      for (int64_t i = row * rows.length; i < (row + 1) * rows.length; ++i)
-        to[i] = static_cast<float>(from[i] * scale);
+      for (int64_t i = row * rows.length; i < (row + 1) * rows.length; ++i) to[i] = static_cast<float>(from[i] * scale);
     }
   }
   std::vector<double> bias = *read_bias(node, producer.channels);
@@ -100,8 +98,7 @@ void fold(Rewriter& rewriter, const Producer& producer, const Affine& affine) {
 
   const std::string weights_name = node.input(1).name;
   if (is_scaled) rewriter.set_input(producer.n, 1, rewriter.add_constant(weights_name, std::move(scaled)));
-  rewriter.set_input(producer.n, 2,
-                     rewriter.add_constant(bias_name, make_f32(Shape{producer.channels}, bias)));
+  rewriter.set_input(producer.n, 2, rewriter.add_constant(bias_name, make_f32(Shape{producer.channels}, bias)));
   if (is_gemm) rewriter.node(producer.n).attrs.erase("beta");
 }
 

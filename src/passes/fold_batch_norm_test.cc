@@ -65,8 +65,7 @@ TEST_CASE("fold_batch_norm_shared_conv_stays_as_it_is") {
 TEST_CASE("fold_batch_norm_folds") {
   const Case cases[] = {
       {"no bias", "%c = Conv(%x, %w)\n%y = BatchNormalization(%c, %g, %o, %m, %v)"},
-      {"bias, groups",
-       "%c = Conv(%x, %w2, %bias) group=2\n%y = BatchNormalization(%c, %g, %o, %m, %v) epsilon=0.1"},
+      {"bias, groups", "%c = Conv(%x, %w2, %bias) group=2\n%y = BatchNormalization(%c, %g, %o, %m, %v) epsilon=0.1"},
       {"opset 7 with is_test left out", "%c = Conv(%x, %w)\n%y = BatchNormalization@7(%c, %g, %o, %m, %v)"},
       {"constant first", "%k = Reshape(%o, %shape)\n%c = Conv(%x, %w)\n%y = Mul(%k, %c)"},
       {"one number of rank 4", "%k = Reshape(%one, %ones)\n%c = Conv(%x, %w, %bias)\n%y = Sub(%c, %k)"},
@@ -74,11 +73,10 @@ TEST_CASE("fold_batch_norm_folds") {
   };
   for (const Case& c : cases) {
     INFO(c.what);
-    const Graph before =
-        graph_with((std::string("const %shape: i64[3] = {4, 1, 1}\nconst %ones: i64[4] = splat(1)\n"
-                                "const %one: f32[1] = {0.7}\n") +
-                    c.nodes)
-                       .c_str());
+    const Graph before = graph_with((std::string("const %shape: i64[3] = {4, 1, 1}\nconst %ones: i64[4] = splat(1)\n"
+                                                 "const %one: f32[1] = {0.7}\n") +
+                                     c.nodes)
+                                        .c_str());
     Graph graph = before;
     CHECK(run_pass(graph, fold_batch_norm) == 1);
     CHECK(graph.nodes.size() == 1);
@@ -123,8 +121,7 @@ TEST_CASE("fold_batch_norm_keeps_what_it_must") {
 }
 
 TEST_CASE("fold_batch_norm_gives_each_group_of_a_transposed_conv_its_channels") {
-  const Graph before =
-      graph_with("%c = ConvTranspose(%x, %w2) group=2\n%y = BatchNormalization(%c, %g, %o, %m, %v)");
+  const Graph before = graph_with("%c = ConvTranspose(%x, %w2) group=2\n%y = BatchNormalization(%c, %g, %o, %m, %v)");
   Graph graph = before;
   CHECK(run_pass(graph, fold_batch_norm) == 1);
   expect_same_results(before, graph);

@@ -86,8 +86,7 @@ TEST_CASE("fold_pad_keeps_what_it_must") {
       {"one of two readers cannot", "%a = Conv(%p, %w)\n%y = Relu(%p)\noutput %a"},
       {"padded value is a graph output", "%y = Conv(%p, %w)\noutput %p"},
       {"padding is the weight of a Conv", "%y = Conv(%image, %p)"},
-      {"pads become more than a kernel takes",
-       "%y = Conv(%p, %w) pads=[1048576, 0, 0, 0] strides=[600000, 1]"},
+      {"pads become more than a kernel takes", "%y = Conv(%p, %w) pads=[1048576, 0, 0, 0] strides=[600000, 1]"},
       {"auto_pad depends on the size", "%y = Conv(%p, %w) auto_pad=\"SAME_LOWER\""},
       {"average counts its own padding only", "%y = AveragePool(%p) kernel_shape=[2, 2] pads=[0, 0, 1, 1]"},
   };

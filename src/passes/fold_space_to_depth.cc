@@ -25,8 +25,7 @@ bool add_slice(Rewriter& rewriter, int n, Lattice& lattice) {
   const auto starts = ints_of(node, "", 1);
   const auto axes = ints_of(node, "", 3);
   const auto steps = ints_of(node, "", 4);
-  if (!starts || !axes || axes->size() != starts->size() || (steps && steps->size() != starts->size()))
-    return false;
+  if (!starts || !axes || axes->size() != starts->size() || (steps && steps->size() != starts->size())) return false;
   for (size_t i = 0; i < starts->size(); ++i) {
     int axis = 0;
     if (!normalize_axis((*axes)[i], 4, &axis)) return false;
@@ -67,8 +66,7 @@ std::optional<Blocks> blocks_of_concat(Rewriter& rewriter, int n) {
       if (!add_slice(rewriter, rewriter.producer(lattice.source), lattice)) return std::nullopt;
     }
     const int64_t block = lattice.step[0];
-    if (block < 2 || block > kMaxBlock || lattice.step[1] != block || lattice.source == kNoValue)
-      return std::nullopt;
+    if (block < 2 || block > kMaxBlock || lattice.step[1] != block || lattice.source == kNoValue) return std::nullopt;
     if (i == 0) {
       blocks.source = lattice.source;
       blocks.block = block;
@@ -130,8 +128,7 @@ void fold(Rewriter& rewriter, int n, const Blocks& blocks) {
         for (int64_t x = 0; x < from[3] * b; ++x) {
           const int64_t place = blocks.place[static_cast<size_t>(y % b * b + x % b)];
           const int64_t row = (o * from[1] + place * channels + c) * from[2] + y / b;
-          w.as<float>()[((o * channels + c) * from[2] * b + y) * from[3] * b + x] =
-              source[row * from[3] + x / b];
+          w.as<float>()[((o * channels + c) * from[2] * b + y) * from[3] * b + x] = source[row * from[3] + x / b];
         }
       }
     }
@@ -155,8 +152,7 @@ void fold(Rewriter& rewriter, int n, const Blocks& blocks) {
 // Removes a node that nothing reads any more, then those that only it read.
 void remove_unread(Rewriter& rewriter, ValueId id) {
   const int n = rewriter.producer(id);
-  if (n < 0 || !rewriter.consumers(id).empty() || rewriter.is_output(id) ||
-      rewriter.node(n).outputs.size() != 1)
+  if (n < 0 || !rewriter.consumers(id).empty() || rewriter.is_output(id) || rewriter.node(n).outputs.size() != 1)
     return;
   const std::vector<ValueId> inputs = rewriter.node(n).inputs;
   rewriter.remove(n);

@@ -23,8 +23,7 @@ std::optional<Named> as_activation(const NodeView& node) {
     return Named{"Clip", bounds->min, bounds->max};
   }
   if (op == "LeakyRelu") return Named{"LeakyRelu", node.attr_float("alpha", 0.01f)};
-  if (op == "HardSigmoid")
-    return Named{"HardSigmoid", node.attr_float("alpha", 0.2f), node.attr_float("beta", 0.5f)};
+  if (op == "HardSigmoid") return Named{"HardSigmoid", node.attr_float("alpha", 0.2f), node.attr_float("beta", 0.5f)};
   for (const char* plain : {"Sigmoid", "HardSwish", "Tanh"}) {
     if (op == plain) return Named{plain};
   }
@@ -32,8 +31,7 @@ std::optional<Named> as_activation(const NodeView& node) {
 }
 
 bool takes_activation(const Node& node) {
-  static constexpr const char* kOps[] = {"Conv", "ConvTranspose", "Gemm", "MatMul",
-                                         "Add",  "Sub",           "Mul",  "Div"};
+  static constexpr const char* kOps[] = {"Conv", "ConvTranspose", "Gemm", "MatMul", "Add", "Sub", "Mul", "Div"};
   if (!node.domain.empty() || has_attr(node, "activation")) return false;
   return std::any_of(std::begin(kOps), std::end(kOps), [&](const char* op) { return node.op == op; });
 }

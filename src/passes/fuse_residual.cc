@@ -34,8 +34,7 @@ Result<int> fuse_residual(Graph& graph, const OpRegistry& ops) {
     rewriter.set_output(best, 0, add.outputs[0]);
     rewriter.set_input(best, 3, residual);
     Node& conv = rewriter.node(best);
-    conv.attrs["residual"] =
-        std::string(has_attr(conv, "activation") ? "after_activation" : "before_activation");
+    conv.attrs["residual"] = std::string(has_attr(conv, "activation") ? "after_activation" : "before_activation");
     for (const char* name : {"activation", "activation_a", "activation_b"}) {
       const auto found = add.attrs.find(name);
       if (found != add.attrs.end()) conv.attrs[name] = found->second;

@@ -92,8 +92,7 @@ TEST_CASE("activations_that_are_not_quite_these_stay") {
        "%six)"},
       {"HardSigmoid of another slope", "%c = Conv(%x, %w)\n%m = HardSigmoid(%c)\n%y = Mul(%c, %m)"},
       {"slope a channel", "%c = Conv(%x, %w)\n%y = PRelu(%c, %slopes)"},
-      {"gate that is read elsewhere",
-       "%c = Conv(%x, %w)\n%s = Sigmoid(%c)\n%m = Mul(%c, %s)\n%y = Sub(%m, %s)"},
+      {"gate that is read elsewhere", "%c = Conv(%x, %w)\n%s = Sigmoid(%c)\n%m = Mul(%c, %s)\n%y = Sub(%m, %s)"},
       {"bounds the wrong way round", "%c = Conv(%x, %w)\n%y = Clip(%c, %three, %zero)"},
   };
   for (const Case& c : cases) {
@@ -119,8 +118,7 @@ TEST_CASE("residuals_become_part_of_the_conv") {
       {"%c = Conv(%x, %w)\n%y = Add(%other, %c)", "before_activation", ""},
       {"%c = Conv(%x, %w)\n%y = Sum(%c, %other)", "before_activation", ""},
       {"%c = Conv(%x, %w)\n%s = Add(%x, %c)\n%y = Relu(%s)", "before_activation", "Clip"},
-      {"%c = Conv(%x, %w)\n%s = Sum(%x, %c)\n%g = Sigmoid(%s)\n%y = Mul(%s, %g)", "before_activation",
-       "Silu"},
+      {"%c = Conv(%x, %w)\n%s = Sum(%x, %c)\n%g = Sigmoid(%s)\n%y = Mul(%s, %g)", "before_activation", "Silu"},
       {"%c = Conv(%x, %w)\n%a = Relu(%c)\n%y = Add(%a, %other)", "after_activation", "Clip"},
       {"%c = Conv(%x, %w)\n%g = Sigmoid(%c)\n%a = Mul(%g, %c)\n%y = Add(%x, %a)", "after_activation", "Silu"},
   };
@@ -145,10 +143,8 @@ TEST_CASE("residuals_make_no_cycle_and_wait_for_their_producer") {
       {"two convolutions in a row", "%a = Conv(%x, %w)\n%r = Relu(%a)\n%b = Conv(%r, %w)\n%y = Add(%b, %a)"},
       {"residual made later",
        "%a = Conv(%x, %w)\n%b = MaxPool(%x) kernel_shape=[1, 1]\n%d = Tanh(%b)\n%y = Add(%a, %d)"},
-      {"residual reads what the Conv reads",
-       "%t = Tanh(%x)\n%a = Conv(%t, %w)\n%b = Neg(%t)\n%y = Add(%b, %a)"},
-      {"chain of sums",
-       "%a = Conv(%x, %w)\n%b = Conv(%x, %w)\n%s = Add(%a, %b)\n%d = Conv(%s, %w)\n%y = Add(%d, %s)"},
+      {"residual reads what the Conv reads", "%t = Tanh(%x)\n%a = Conv(%t, %w)\n%b = Neg(%t)\n%y = Add(%b, %a)"},
+      {"chain of sums", "%a = Conv(%x, %w)\n%b = Conv(%x, %w)\n%s = Add(%a, %b)\n%d = Conv(%s, %w)\n%y = Add(%d, %s)"},
   };
   for (const Case& c : cases) {
     INFO(c.what);

@@ -21,16 +21,18 @@ bool inputs_are_constant(const Graph& graph, const Node& node) {
   return true;
 }
 
-// Bytes of the values that are there; more than kMaxFoldedBytes counts as kMaxFoldedBytes + 1.
+constexpr int64_t kMany = int64_t{1} << 40;
+
+// Bytes of the values that are there, or kMany if there are more.
 int64_t bytes_of(const Graph& graph, const std::vector<ValueId>& ids) {
   int64_t total = 0;
   for (ValueId id : ids) {
     if (id == kNoValue) continue;
     const Value& value = graph.value(id);
     const int64_t n = value.shape.num_elements();
-    if (n < 0 || n > kMaxFoldedBytes) return kMaxFoldedBytes + 1;
+    if (n < 0 || n > kMany) return kMany;
     total += n * static_cast<int64_t>(dtype_bytes(value.dtype));
-    if (total > kMaxFoldedBytes) return kMaxFoldedBytes + 1;
+    if (total > kMany) return kMany;
   }
   return total;
 }
@@ -61,11 +63,12 @@ bool fold_shape(Graph& graph, const Node& node) {
 }
 
 // Runs the reference kernel if all inputs are constants and the result is small enough. False if the node stays.
-Result<bool> fold_constants(Graph& graph, const OpRegistry& ops, const Node& node, int64_t& total_bytes) {
+Result<bool> fold_constants(Graph& graph, const OpRegistry& ops, const Node& node, const FoldLimits& limits,
+                            int64_t& total_bytes) {
   const OpDef* def = ops.find(node);
   if (def == nullptr || def->reference == nullptr || !inputs_are_constant(graph, node)) return false;
   const int64_t bytes = bytes_of(graph, node.outputs);
-  if (bytes > kMaxFoldedBytes || total_bytes + bytes > kMaxFoldedTotalBytes) return false;
+  if (bytes > limits.node_bytes || total_bytes + bytes > limits.total_bytes) return false;
   total_bytes += bytes;
   std::vector<const Tensor*> inputs;
   for (ValueId id : node.inputs) inputs.push_back(id == kNoValue ? nullptr : graph.value(id).constant.get());
@@ -124,8 +127,10 @@ void unfold_growth(Graph& graph, const OpRegistry& ops, std::vector<bool>& folde
       read_at_run_time = true;
       needed = needed || !infer_node(ops, graph, graph.nodes[static_cast<size_t>(reader)]).ok();
     }
-    if (read_at_run_time && !needed) folded[n] = false;
-    else graph.value(id).constant = constant;
+    if (read_at_run_time && !needed)
+      folded[n] = false;
+    else
+      graph.value(id).constant = constant;
   }
 }
 
@@ -136,7 +141,7 @@ bool is_known(const OpRegistry& ops, const Node& node) {
 
 }  // namespace
 
-void infer_and_fold(Graph& graph, const OpRegistry& ops, std::vector<Problem>& problems) {
+void infer_and_fold(Graph& graph, const OpRegistry& ops, std::vector<Problem>& problems, const FoldLimits& limits) {
   std::unordered_set<std::string> reported;
   for (const Problem& problem : problems) {
     if (!problem.node.empty()) reported.insert(problem.node);
@@ -153,7 +158,7 @@ void infer_and_fold(Graph& graph, const OpRegistry& ops, std::vector<Problem>& p
       folded[n] = true;
       continue;
     }
-    Result<bool> done = fold_constants(graph, ops, node, folded_bytes);
+    Result<bool> done = fold_constants(graph, ops, node, limits, folded_bytes);
     if (done.ok()) {
       folded[n] = *done;
       continue;

@@ -67,8 +67,7 @@ bool lower_softmax(Rewriter& rewriter, int n) {
   if (node.opset() >= 13) return false;
   const Shape& shape = node.input_shape(0);
   int axis = 0;
-  if (!normalize_axis(node.attr_int("axis", 1), shape.rank, &axis) ||
-      shape.product(axis + 1, shape.rank) != 1)
+  if (!normalize_axis(node.attr_int("axis", 1), shape.rank, &axis) || shape.product(axis + 1, shape.rank) != 1)
     return false;
   rewriter.node(n).opset = 13;
   rewriter.node(n).attrs["axis"] = static_cast<int64_t>(axis);

@@ -12,8 +12,7 @@ int onnx_opset(const Graph& graph) {
   return 13;
 }
 
-Node make_node(const char* op, int opset, const std::string& name, std::vector<ValueId> inputs,
-               ValueId output) {
+Node make_node(const char* op, int opset, const std::string& name, std::vector<ValueId> inputs, ValueId output) {
   Node node;
   node.op = op;
   node.opset = opset;

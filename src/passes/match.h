@@ -12,8 +12,7 @@ namespace kiln {
 int onnx_opset(const Graph& graph);
 
 // A node of ONNX's domain with one output.
-Node make_node(const char* op, int opset, const std::string& name, std::vector<ValueId> inputs,
-               ValueId output);
+Node make_node(const char* op, int opset, const std::string& name, std::vector<ValueId> inputs, ValueId output);
 
 // The number that all elements of a constant are; nothing for values that are no constants or have different
 // elements.

@@ -21,8 +21,7 @@ bool join_split(Rewriter& rewriter, int n) {
     const int split = rewriter.producer(pieces[i]);
     if (!rewriter.is_op(split, "Split")) continue;
     const std::vector<ValueId>& parts = rewriter.node(split).outputs;
-    if (i + parts.size() > pieces.size() || !std::equal(parts.begin(), parts.end(), pieces.begin() + long(i)))
-      continue;
+    if (i + parts.size() > pieces.size() || !std::equal(parts.begin(), parts.end(), pieces.begin() + long(i))) continue;
     const ValueId whole = rewriter.input(split, 0);
     if (axis_of(rewriter, split, whole, 0) != concat_axis(rewriter, n)) continue;
     std::vector<ValueId> joined(pieces.begin(), pieces.begin() + long(i));

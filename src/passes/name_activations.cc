@@ -15,17 +15,14 @@ constexpr double kSqrt2 = 1.4142135623730951;
 // value.
 class Namer {
  public:
-  explicit Namer(Rewriter& rewriter)
-      : rewriter_(rewriter), opset_(std::max(13, onnx_opset(rewriter.graph()))) {}
+  explicit Namer(Rewriter& rewriter) : rewriter_(rewriter), opset_(std::max(13, onnx_opset(rewriter.graph()))) {}
 
   bool name(int n) {
-    if (rewriter_.is_dead(n) || !rewriter_.node(n).domain.empty() ||
-        has_attr(rewriter_.node(n), "activation"))
+    if (rewriter_.is_dead(n) || !rewriter_.node(n).domain.empty() || has_attr(rewriter_.node(n), "activation"))
       return false;
     if (rewriter_.node(n).outputs.empty() || !is_f32(rewriter_.graph(), rewriter_.output(n))) return false;
     const std::string& op = rewriter_.node(n).op;
-    if (op == "Mul")
-      return silu(n) || hard_sigmoid(n) || hard_swish(n) || scaled_hard_swish(n) || mish(n) || gelu(n);
+    if (op == "Mul") return silu(n) || hard_sigmoid(n) || hard_swish(n) || scaled_hard_swish(n) || mish(n) || gelu(n);
     if (op == "Div") return hard_sigmoid(n) || scaled_hard_swish(n);
     if (op == "Max" || op == "Min") return clip(n);
     if (op == "Clip") return clip_of_clip(n);
@@ -111,9 +108,7 @@ class Namer {
   }
 
   // What `n` divides by 6; kNoValue if it does something else.
-  ValueId sixth_of(int n) {
-    return rewriter_.node(n).op == "Div" ? with_number(n, 6) : with_number(n, 1.0 / 6);
-  }
+  ValueId sixth_of(int n) { return rewriter_.node(n).op == "Div" ? with_number(n, 6) : with_number(n, 1.0 / 6); }
 
   bool hard_sigmoid(int n) {
     between_.clear();

@@ -32,12 +32,9 @@ constexpr Spatial kSpatial[] = {
 
 bool is_spatial(Rewriter& rewriter, int n) {
   const Node& node = rewriter.node(n);
-  if (rewriter.is_dead(n) || !node.domain.empty() || has_attr(node, "layout") || node.outputs.empty())
-    return false;
+  if (rewriter.is_dead(n) || !node.domain.empty() || has_attr(node, "layout") || node.outputs.empty()) return false;
   const int rank = rewriter.value(node.inputs[0]).shape.rank;
-  const auto fits = [&](const Spatial& s) {
-    return node.op == s.op && rank >= s.min_rank && rank <= s.max_rank;
-  };
+  const auto fits = [&](const Spatial& s) { return node.op == s.op && rank >= s.min_rank && rank <= s.max_rank; };
   if (!std::any_of(std::begin(kSpatial), std::end(kSpatial), fits)) return false;
   for (size_t i = 1; i < node.outputs.size(); ++i) {
     // Indices of MaxPool, statistics of BatchNormalization: nobody may read them.
@@ -71,8 +68,7 @@ Result<int> nhwc_layout(Graph& graph, const OpRegistry& ops) {
       const ValueId id = rewriter.input(n, i);
       if (id == kNoValue) continue;
       const Value value = rewriter.value(id);
-      const ValueId nhwc =
-          rewriter.add_value(value.name + ".nhwc", value.dtype, permute(value.shape, to_nhwc));
+      const ValueId nhwc = rewriter.add_value(value.name + ".nhwc", value.dtype, permute(value.shape, to_nhwc));
       rewriter.add_node_before(n, make_transpose(value.name + ".to_nhwc", id, nhwc, to_nhwc));
       rewriter.set_input(n, i, nhwc);
     }

@@ -47,8 +47,7 @@ Kind kind_of(const OpRegistry& ops, const Node& node) {
   if (op == "Tile" || op == "Expand") return Kind::kTile;
   if (op == "Gather") return Kind::kGather;
   if (is_reshape(node)) return Kind::kReshape;
-  if (is_one_of(op, {"Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"}))
-    return Kind::kWindow;
+  if (is_one_of(op, {"Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"})) return Kind::kWindow;
   return Kind::kNone;
 }
 
@@ -199,8 +198,7 @@ bool constants_are_known(Rewriter& rewriter, int n, Kind kind) {
   return true;
 }
 
-std::optional<OperandPerms> find_perms(Rewriter& rewriter, int n, bool is_input, size_t index,
-                                       const Perm& perm) {
+std::optional<OperandPerms> find_perms(Rewriter& rewriter, int n, bool is_input, size_t index, const Perm& perm) {
   const Kind kind = kind_of(rewriter.ops(), rewriter.node(n));
   if (kind == Kind::kNone || !constants_are_known(rewriter, n, kind)) return std::nullopt;
   const Node& node = rewriter.node(n);

@@ -38,8 +38,7 @@ class RandomGraph {
  public:
   explicit RandomGraph(uint64_t seed) : random_(seed), seed_(seed) {
     for (int i = 0; i < 2; ++i) {
-      const ValueId id =
-          graph_.add_value("input" + std::to_string(i), DType::kF32, {1 + random_.below(2), 4, 3, 2});
+      const ValueId id = graph_.add_value("input" + std::to_string(i), DType::kF32, {1 + random_.below(2), 4, 3, 2});
       graph_.inputs.push_back(id);
       values_.push_back(id);
     }
@@ -61,16 +60,14 @@ class RandomGraph {
     if (std::find(outputs.begin(), outputs.end(), id) == outputs.end()) graph_.outputs.push_back(id);
   }
 
-  ValueId floats(const Shape& shape) {
-    return graph_.add_constant(next_name(), random_tensor(shape, ++seed_));
-  }
+  ValueId floats(const Shape& shape) { return graph_.add_constant(next_name(), random_tensor(shape, ++seed_)); }
   ValueId ints(const std::vector<int64_t>& values) {
     return graph_.add_constant(next_name(), make_i64_vector(values.data(), static_cast<int>(values.size())));
   }
 
   // Adds the node if it is a valid one.
-  void add(const char* op, const std::vector<ValueId>& inputs, std::map<std::string, Attr> attrs = {},
-           int outputs = 1, int opset = 13) {
+  void add(const char* op, const std::vector<ValueId>& inputs, std::map<std::string, Attr> attrs = {}, int outputs = 1,
+           int opset = 13) {
     Node node;
     node.op = op;
     node.opset = opset;
@@ -100,8 +97,7 @@ class RandomGraph {
   // Mostly one of the last values, so that chains get long.
   ValueId pick() {
     const int n = static_cast<int>(values_.size());
-    return values_[static_cast<size_t>(random_.one_in(4) ? random_.below(n)
-                                                         : n - 1 - random_.below(std::min(n, 3)))];
+    return values_[static_cast<size_t>(random_.one_in(4) ? random_.below(n) : n - 1 - random_.below(std::min(n, 3)))];
   }
   ValueId pick_like(const Shape& shape) {
     std::vector<ValueId> like;
@@ -154,8 +150,7 @@ class RandomGraph {
         add("Split", {x}, {{"axis", axis}}, 2);
         break;
       case 8:
-        add("Slice",
-            {x, ints({random_.below(2)}), ints({INT64_MAX}), ints({axis}), ints({1 + random_.below(2)})});
+        add("Slice", {x, ints({random_.below(2)}), ints({INT64_MAX}), ints({axis}), ints({1 + random_.below(2)})});
         break;
       case 9: {
         std::vector<int64_t> pads(static_cast<size_t>(2 * rank), 0);
@@ -214,8 +209,7 @@ class RandomGraph {
         }
         break;
       case 17:
-        add("Gather",
-            {x, random_.one_in(2) ? ints({0, 0}) : graph_.add_constant(next_name(), Tensor(DType::kI64, {}))},
+        add("Gather", {x, random_.one_in(2) ? ints({0, 0}) : graph_.add_constant(next_name(), Tensor(DType::kI64, {}))},
             {{"axis", axis}});
         break;
       case 18:
@@ -300,8 +294,7 @@ TEST_CASE("min_cut_matches_trying_all_sides") {
     }
     const auto cost_of = [&](int sides) {
       int64_t cost = 0;
-      for (const Edge& edge : edges)
-        cost += (sides >> edge.from & 1) && !(sides >> edge.to & 1) ? edge.capacity : 0;
+      for (const Edge& edge : edges) cost += (sides >> edge.from & 1) && !(sides >> edge.to & 1) ? edge.capacity : 0;
       return cost;
     };
     int64_t best = INT64_MAX;

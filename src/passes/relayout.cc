@@ -107,8 +107,7 @@ class Region {
       }
       if (!is_made_permuted && !is_read_permuted) continue;
       const Value plain = rewriter_.value(value.id);
-      const ValueId id =
-          rewriter_.add_value(plain.name + ".permuted", plain.dtype, permute(plain.shape, value.perm));
+      const ValueId id = rewriter_.add_value(plain.name + ".permuted", plain.dtype, permute(plain.shape, value.perm));
       other_form[value.id] = id;
       if (!is_made_permuted)
         add_transpose(value.id, id, value.perm, rewriter_.producer(value.id));
@@ -158,8 +157,7 @@ class Region {
     if (inner < 0) return -1;
     const std::vector<ValueId>& outputs = rewriter_.node(n).outputs;
     const auto place = std::find(outputs.begin(), outputs.end(), id) - outputs.begin();
-    return has_perm(inner_[static_cast<size_t>(inner)].perms.outputs[static_cast<size_t>(place)]) ? inner
-                                                                                                  : -1;
+    return has_perm(inner_[static_cast<size_t>(inner)].perms.outputs[static_cast<size_t>(place)]) ? inner : -1;
   }
 
   // Takes node `n`, which makes or reads `id`, into the region if all its operands agree.
@@ -235,11 +233,9 @@ class Region {
       } else if (rewriter_.is_op(n, "Transpose")) {
         const Shape& shape = rewriter_.value(value.id).shape;
         const Perm perm = perm_of(rewriter_.view(n));
-        const bool merged_is_free =
-            keeps_order(permute(shape, value.perm), compose(inverse(value.perm), perm));
+        const bool merged_is_free = keeps_order(permute(shape, value.perm), compose(inverse(value.perm), perm));
         Form form = preferred(keeps_order(shape, perm), merged_is_free);
-        if (index_.count(rewriter_.output(n)) > 0)
-          form = Form::kEither;  // its output's producer_side counts it
+        if (index_.count(rewriter_.output(n)) > 0) form = Form::kEither;  // its output's producer_side counts it
         is_plain = is_plain || form == Form::kPlain;
         is_permuted = is_permuted || form == Form::kPermuted;
       } else {
@@ -385,8 +381,7 @@ int merge_transposes(Rewriter& rewriter) {
     set_transpose(n, source, perm);
     if (rewriter.bypass(n)) ++changes;
   }
-  std::map<std::pair<ValueId, Perm>, int>
-      made;  // the Transpose that brings this value's elements into this order
+  std::map<std::pair<ValueId, Perm>, int> made;  // the Transpose that brings this value's elements into this order
   for (int n = 0; n < rewriter.num_nodes(); ++n) {
     if (!rewriter.is_op(n, "Transpose")) continue;
     const auto [source, perm] = find_source(rewriter, n);

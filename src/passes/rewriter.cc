@@ -23,9 +23,7 @@ bool Rewriter::is_op(int n, const char* op, const char* domain) {
 }
 
 ValueId Rewriter::input(int n, size_t i) { return i < node(n).inputs.size() ? node(n).inputs[i] : kNoValue; }
-ValueId Rewriter::output(int n, size_t i) {
-  return i < node(n).outputs.size() ? node(n).outputs[i] : kNoValue;
-}
+ValueId Rewriter::output(int n, size_t i) { return i < node(n).outputs.size() ? node(n).outputs[i] : kNoValue; }
 
 int Rewriter::sole_producer(ValueId id, const char* op, const char* domain) {
   if (id == kNoValue || !has_one_use(id)) return -1;
@@ -169,9 +167,8 @@ Status Rewriter::finish() {
   for (int n = 0; n < num_nodes(); ++n) {
     if (!is_dead(n)) order.push_back(n);
   }
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return order_[static_cast<size_t>(a)] < order_[static_cast<size_t>(b)];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return order_[static_cast<size_t>(a)] < order_[static_cast<size_t>(b)]; });
   std::vector<Node> nodes;
   nodes.reserve(order.size());
   for (int n : order) nodes.push_back(std::move(node(n)));

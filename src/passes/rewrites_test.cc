@@ -1,4 +1,5 @@
-// Random graphs out of what exporters write: every rewriting pass alone, and all of them in order, must keep the results.
+// Random graphs out of what exporters write: every rewriting pass alone, and all of them in order, must keep the
+// results.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -24,7 +25,9 @@ class Random {
   }
   bool one_in(int n) { return below(n) == 0; }
   template <typename T>
-  T one_of(std::initializer_list<T> list) { return *(list.begin() + below(static_cast<int>(list.size()))); }
+  T one_of(std::initializer_list<T> list) {
+    return *(list.begin() + below(static_cast<int>(list.size())));
+  }
 
  private:
   uint64_t state_;
@@ -33,8 +36,8 @@ class Random {
 using Attrs = std::map<std::string, Attr>;
 using Ints = std::vector<int64_t>;
 
-// Grows a graph an idiom at a time. Idioms continue at one of the last values, so that they meet each other; now and then a
-// value inside of one is read again later, or is a graph output.
+// Grows a graph an idiom at a time. Idioms continue at one of the last values, so that they meet each other; now and
+// then a value inside of one is read again later, or is a graph output.
 class IdiomGraph {
  public:
   explicit IdiomGraph(uint64_t seed) : random_(seed), seed_(seed) {
@@ -156,33 +159,56 @@ class IdiomGraph {
     const Shape s = shape(x);
     Shape small;
     switch (random_.below(5)) {
-      case 0: break;
-      case 1: small = {s[1], 1, 1}; break;
-      case 2: small = {1, s[1], 1, 1}; break;
-      case 3: small = {s[3]}; break;
-      default: small = s; break;
+      case 0:
+        break;
+      case 1:
+        small = {s[1], 1, 1};
+        break;
+      case 2:
+        small = {1, s[1], 1, 1};
+        break;
+      case 3:
+        small = {s[3]};
+        break;
+      default:
+        small = s;
+        break;
     }
-    const ValueId c = random_.one_in(6) ? number(random_.one_of({0.0, 1.0, 2.0, 0.25}), small) : floats(small, 0.5, 1.5);
+    const ValueId c =
+        random_.one_in(6) ? number(random_.one_of({0.0, 1.0, 2.0, 0.25}), small) : floats(small, 0.5, 1.5);
     const char* op = random_.one_of({"Add", "Sub", "Mul", "Div"});
     if (op[0] == 'D' && graph_.value(c).constant->as<float>()[0] == 0) op = "Add";
-    return op[0] == 'D' ? add(op, {x, c}) : (op[0] == 'S' && random_.one_in(2) ? add(op, {x, c}) : either_way(op, x, c));
+    return op[0] == 'D' ? add(op, {x, c})
+                        : (op[0] == 'S' && random_.one_in(2) ? add(op, {x, c}) : either_way(op, x, c));
   }
 
   ValueId activation(ValueId x) {
     if (x == kNoValue) return x;
     switch (random_.below(12)) {
       case 0:
-      case 1: return add("Relu", {x});
-      case 2: return add("Clip", {x, random_.one_in(3) ? kNoValue : number(-0.25), random_.one_in(3) ? kNoValue : number(0.5)});
-      case 3: return add("Clip", {x, number(0.5), number(-0.5)});  // the other way round
-      case 4: return add("Clip", {x}, {{"min", 0.0f}, {"max", 6.0f}}, 6);
-      case 5: return add("LeakyRelu", {x}, random_.one_in(2) ? Attrs{} : Attrs{{"alpha", 0.1f}});
-      case 6: return add("Sigmoid", {x});
-      case 7: return add("HardSigmoid", {x}, random_.one_in(2) ? Attrs{} : Attrs{{"alpha", 1.0f / 6}});
-      case 8: return add("HardSwish", {x}, {}, 14);
-      case 9: return add("Tanh", {x});
-      case 10: return add("PRelu", {x, random_.one_in(2) ? number(0.2) : floats({shape(x)[1], 1, 1})});
-      default: return add(random_.one_of({"Max", "Min"}), {x, spelled(0.1)});
+      case 1:
+        return add("Relu", {x});
+      case 2:
+        return add("Clip",
+                   {x, random_.one_in(3) ? kNoValue : number(-0.25), random_.one_in(3) ? kNoValue : number(0.5)});
+      case 3:
+        return add("Clip", {x, number(0.5), number(-0.5)});  // the other way round
+      case 4:
+        return add("Clip", {x}, {{"min", 0.0f}, {"max", 6.0f}}, 6);
+      case 5:
+        return add("LeakyRelu", {x}, random_.one_in(2) ? Attrs{} : Attrs{{"alpha", 0.1f}});
+      case 6:
+        return add("Sigmoid", {x});
+      case 7:
+        return add("HardSigmoid", {x}, random_.one_in(2) ? Attrs{} : Attrs{{"alpha", 1.0f / 6}});
+      case 8:
+        return add("HardSwish", {x}, {}, 14);
+      case 9:
+        return add("Tanh", {x});
+      case 10:
+        return add("PRelu", {x, random_.one_in(2) ? number(0.2) : floats({shape(x)[1], 1, 1})});
+      default:
+        return add(random_.one_of({"Max", "Min"}), {x, spelled(0.1)});
     }
   }
 
@@ -200,24 +226,35 @@ class IdiomGraph {
   ValueId spelled_out(ValueId x) {
     const ValueId y = random_.one_in(10) ? pick_like(shape(x)) : x;  // not what it seems
     switch (random_.below(9)) {
-      case 0: return either_way("Mul", x, add("Sigmoid", {y}));
-      case 1: return either_way("Mul", x, sixth(relu6_of_x_plus_3(y)));
-      case 2: return sixth(either_way("Mul", x, relu6_of_x_plus_3(y)));
-      case 3: return either_way("Mul", sixth(x), relu6_of_x_plus_3(y));
-      case 4: return either_way("Mul", x, add("HardSigmoid", {y}, {{"alpha", random_.one_of({1.0f / 6, 0.2f})}}));
-      case 5: return sixth(relu6_of_x_plus_3(x));
-      case 6: return either_way("Mul", x, add("Tanh", {add("Softplus", {y})}));
+      case 0:
+        return either_way("Mul", x, add("Sigmoid", {y}));
+      case 1:
+        return either_way("Mul", x, sixth(relu6_of_x_plus_3(y)));
+      case 2:
+        return sixth(either_way("Mul", x, relu6_of_x_plus_3(y)));
+      case 3:
+        return either_way("Mul", sixth(x), relu6_of_x_plus_3(y));
+      case 4:
+        return either_way("Mul", x, add("HardSigmoid", {y}, {{"alpha", random_.one_of({1.0f / 6, 0.2f})}}));
+      case 5:
+        return sixth(relu6_of_x_plus_3(x));
+      case 6:
+        return either_way("Mul", x, add("Tanh", {add("Softplus", {y})}));
       case 7: {
         const ValueId erf = add("Erf", {random_.one_in(2) ? add("Div", {y, spelled(1.4142135623730951)})
                                                           : either_way("Mul", y, spelled(0.7071067811865476))});
         const ValueId sum = either_way("Add", erf, spelled(1));
         switch (random_.below(3)) {
-          case 0: return either_way("Mul", either_way("Mul", x, sum), spelled(0.5));
-          case 1: return either_way("Mul", either_way("Mul", x, spelled(0.5)), sum);
-          default: return either_way("Mul", x, either_way("Mul", sum, spelled(0.5)));
+          case 0:
+            return either_way("Mul", either_way("Mul", x, sum), spelled(0.5));
+          case 1:
+            return either_way("Mul", either_way("Mul", x, spelled(0.5)), sum);
+          default:
+            return either_way("Mul", x, either_way("Mul", sum, spelled(0.5)));
         }
       }
-      default: return add("Pow", {x, spelled(2)});
+      default:
+        return add("Pow", {x, spelled(2)});
     }
   }
 
@@ -244,8 +281,12 @@ class IdiomGraph {
           out = add("AveragePool", {p}, attrs);
           break;
         }
-        case 1: out = add("MaxPool", {p}, {{"kernel_shape", Ints{2, 2}}}); break;
-        default: out = conv(p); break;
+        case 1:
+          out = add("MaxPool", {p}, {{"kernel_shape", Ints{2, 2}}});
+          break;
+        default:
+          out = conv(p);
+          break;
       }
       if (out != kNoValue) images_.push_back(out);
     }
@@ -255,18 +296,30 @@ class IdiomGraph {
   ValueId copied(ValueId x) {
     const Shape s = shape(x);
     switch (random_.below(12)) {
-      case 0: return add("Identity", {x});
-      case 1: return add("Dropout", {x}, {}, 13, 1 + random_.below(2));
-      case 2: return add("Cast", {x}, {{"to", int64_t{1}}});
-      case 3: return add("Reshape", {add("Reshape", {x, ints({s[0], -1})}), ints({0, s[1], s[2], s[3]})});
-      case 4: return add("Reshape", {add("Flatten", {x}), ints({s[0], s[1], s[2] * s[3], 1})});
-      case 5: return add("Transpose", {x}, {{"perm", Ints{0, 1, random_.below(2) + 2, 2}}});
-      case 6: return add("Transpose", {add("Transpose", {x}, {{"perm", Ints{0, 2, 3, 1}}})}, {{"perm", Ints{0, 3, 1, 2}}});
-      case 7: return add("Slice", {x, ints({0}), ints({INT64_MAX}), ints({random_.below(4)})});
-      case 8: return add("Concat", {x}, {{"axis", int64_t{1}}});
-      case 9: return add(random_.one_of({"Sum", "Max", "Min", "Mean"}), {x});
-      case 10: return add("Expand", {x, ints({1, 1, 1, 1})});
-      default: return add("Squeeze", {add("Unsqueeze", {x, ints({2})}), ints({2})});
+      case 0:
+        return add("Identity", {x});
+      case 1:
+        return add("Dropout", {x}, {}, 13, 1 + random_.below(2));
+      case 2:
+        return add("Cast", {x}, {{"to", int64_t{1}}});
+      case 3:
+        return add("Reshape", {add("Reshape", {x, ints({s[0], -1})}), ints({0, s[1], s[2], s[3]})});
+      case 4:
+        return add("Reshape", {add("Flatten", {x}), ints({s[0], s[1], s[2] * s[3], 1})});
+      case 5:
+        return add("Transpose", {x}, {{"perm", Ints{0, 1, random_.below(2) + 2, 2}}});
+      case 6:
+        return add("Transpose", {add("Transpose", {x}, {{"perm", Ints{0, 2, 3, 1}}})}, {{"perm", Ints{0, 3, 1, 2}}});
+      case 7:
+        return add("Slice", {x, ints({0}), ints({INT64_MAX}), ints({random_.below(4)})});
+      case 8:
+        return add("Concat", {x}, {{"axis", int64_t{1}}});
+      case 9:
+        return add(random_.one_of({"Sum", "Max", "Min", "Mean"}), {x});
+      case 10:
+        return add("Expand", {x, ints({1, 1, 1, 1})});
+      default:
+        return add("Squeeze", {add("Unsqueeze", {x, ints({2})}), ints({2})});
     }
   }
 
@@ -299,17 +352,26 @@ class IdiomGraph {
 
   ValueId add_idiom(ValueId x) {
     switch (random_.below(16)) {
-      case 0: return conv(x);
-      case 1: return activation(conv(x));
-      case 2: return activation(batch_norm(conv(x)));
-      case 3: return batch_norm(x);
+      case 0:
+        return conv(x);
+      case 1:
+        return activation(conv(x));
+      case 2:
+        return activation(batch_norm(conv(x)));
+      case 3:
+        return batch_norm(x);
       case 4:
-      case 5: return with_constant(x);
-      case 6: return activation(x);
+      case 5:
+        return with_constant(x);
+      case 6:
+        return activation(x);
       case 7:
-      case 8: return spelled_out(x);
-      case 9: return padded(x);
-      case 10: return copied(x);
+      case 8:
+        return spelled_out(x);
+      case 9:
+        return padded(x);
+      case 10:
+        return copied(x);
       case 11: {
         const ValueId y = random_.one_in(2) ? conv(x, true) : activation(conv(x, true));
         const ValueId r = y == kNoValue ? y : pick_like(shape(y));
@@ -317,14 +379,17 @@ class IdiomGraph {
         const ValueId sum = random_.one_in(3) ? add("Sum", {y, r}) : either_way("Add", y, r);
         return random_.one_in(2) ? activation(sum) : sum;
       }
-      case 12: return gate(x);
-      case 13: return dense(x);
+      case 12:
+        return gate(x);
+      case 13:
+        return dense(x);
       case 14: {  // the same once more
         if (graph_.nodes.empty()) return x;
         const Node node = graph_.nodes[static_cast<size_t>(random_.below(static_cast<int>(graph_.nodes.size())))];
         return add(node.op.c_str(), node.inputs, node.attrs, node.opset, static_cast<int>(node.outputs.size()));
       }
-      default: return either_way(random_.one_of({"Add", "Mul"}), x, pick_like(shape(x)));
+      default:
+        return either_way(random_.one_of({"Add", "Mul"}), x, pick_like(shape(x)));
     }
   }
 

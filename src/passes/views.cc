@@ -11,10 +11,7 @@ namespace {
 class Marker {
  public:
   Marker(Graph& graph, const TakesViews& takes_views)
-      : graph_(graph),
-        takes_views_(takes_views),
-        uses_(compute_uses(graph)),
-        is_piece_(graph.values.size()) {}
+      : graph_(graph), takes_views_(takes_views), uses_(compute_uses(graph)), is_piece_(graph.values.size()) {}
 
   int mark() {
     int changes = 0;
@@ -27,8 +24,7 @@ class Marker {
     }
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
-      if (!(is_op(node, "Split") && is_last(node.inputs[0], attr_int(node, "axis", 0))) &&
-          !cuts_last_axis(node))
+      if (!(is_op(node, "Split") && is_last(node.inputs[0], attr_int(node, "axis", 0))) && !cuts_last_axis(node))
         continue;
       if (!can_take_apart(static_cast<int>(n))) continue;
       graph_.nodes[n].attrs["view"] = int64_t{1};
@@ -66,10 +62,8 @@ class Marker {
     if (!is_last(node.outputs[0], attr_int(node, "axis", 1))) return false;
     for (ValueId id : node.inputs) {
       const int producer = uses_.producer[static_cast<size_t>(id)];
-      if (producer < 0 || uses_.is_output[static_cast<size_t>(id)] || is_piece_[static_cast<size_t>(id)])
-        return false;
-      if (std::count(node.inputs.begin(), node.inputs.end(), id) != 1 ||
-          graph_.value(id).shape.num_elements() == 0)
+      if (producer < 0 || uses_.is_output[static_cast<size_t>(id)] || is_piece_[static_cast<size_t>(id)]) return false;
+      if (std::count(node.inputs.begin(), node.inputs.end(), id) != 1 || graph_.value(id).shape.num_elements() == 0)
         return false;
       if (!can_use(producer, false) || !all_readers_take_views(id, n)) return false;
     }

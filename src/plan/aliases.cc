@@ -54,8 +54,7 @@ class AliasFinder {
     }
     Aliases aliases;
     aliases.elided = std::move(elided_);
-    for (size_t id = 0; id < graph_.values.size(); ++id)
-      aliases.places.push_back(place(static_cast<ValueId>(id)));
+    for (size_t id = 0; id < graph_.values.size(); ++id) aliases.places.push_back(place(static_cast<ValueId>(id)));
     return aliases;
   }
 
@@ -187,8 +186,7 @@ class AliasFinder {
 
   std::optional<std::vector<Parent>> split_starts(const Node& node) const {
     int axis = 0;
-    if (!normalize_axis(attr_int(node, "axis", 0), value(node.inputs[0]).shape.rank, &axis))
-      return std::nullopt;
+    if (!normalize_axis(attr_int(node, "axis", 0), value(node.inputs[0]).shape.rank, &axis)) return std::nullopt;
     std::vector<Parent> parents;
     int64_t start = 0;
     for (ValueId out : node.outputs) {
@@ -211,8 +209,7 @@ class AliasFinder {
     if (axes.empty()) {
       for (size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<int64_t>(i));
     }
-    if (axes.size() != starts.size() || (!steps.empty() && steps.size() != starts.size()))
-      return std::nullopt;
+    if (axes.size() != starts.size() || (!steps.empty() && steps.size() != starts.size())) return std::nullopt;
     Parent parent{node.inputs[0], true, {}};
     for (size_t i = 0; i < starts.size(); ++i) {
       AxisSlice slice;

@@ -6,9 +6,7 @@
 namespace kiln {
 namespace {
 
-uint64_t align_up(uint64_t bytes) {
-  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-}
+uint64_t align_up(uint64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
 
 bool meet(const ArenaBuffer& a, const ArenaBuffer& b, int32_t num_steps) {
   if (a.first <= b.last && b.first <= a.last) return true;
@@ -16,8 +14,7 @@ bool meet(const ArenaBuffer& a, const ArenaBuffer& b, int32_t num_steps) {
 }
 
 // Places buffers in the order given; returns the end of the arena.
-uint64_t place_in_order(std::vector<ArenaBuffer>& buffers, const std::vector<size_t>& order,
-                        int32_t num_steps) {
+uint64_t place_in_order(std::vector<ArenaBuffer>& buffers, const std::vector<size_t>& order, int32_t num_steps) {
   uint64_t end = 0;
   std::vector<size_t> placed;  // sorted by offset
   for (size_t index : order) {
@@ -38,8 +35,8 @@ uint64_t place_in_order(std::vector<ArenaBuffer>& buffers, const std::vector<siz
     }
     buffer.offset = best != UINT64_MAX ? best : free_from;
     end = std::max(end, align_up(buffer.offset + buffer.bytes));
-    const auto at = std::find_if(placed.begin(), placed.end(),
-                                 [&](size_t other) { return buffers[other].offset > buffer.offset; });
+    const auto at =
+        std::find_if(placed.begin(), placed.end(), [&](size_t other) { return buffers[other].offset > buffer.offset; });
     placed.insert(at, index);
   }
   return end;
@@ -83,9 +80,8 @@ ArenaSize place_buffers(std::vector<ArenaBuffer>& buffers, int32_t num_steps) {
   if (size.arena_bytes <= align_up(size.peak_live_bytes)) return size;
 
   std::vector<ArenaBuffer> second = buffers;
-  sort_by([](const ArenaBuffer& buffer) {
-    return buffer.bytes * static_cast<uint64_t>(buffer.last - buffer.first + 1);
-  });
+  sort_by(
+      [](const ArenaBuffer& buffer) { return buffer.bytes * static_cast<uint64_t>(buffer.last - buffer.first + 1); });
   const uint64_t second_bytes = place_in_order(second, order, num_steps);
   if (second_bytes < size.arena_bytes) {
     size.arena_bytes = second_bytes;

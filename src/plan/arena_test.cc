@@ -127,8 +127,7 @@ TEST_CASE("arena_of_network_like_lifetimes_is_close_to_the_peak") {
     }
     size = place_buffers(buffers, steps);
     check_layout(buffers, size, steps);
-    worst =
-        std::max(worst, static_cast<double>(size.arena_bytes) / static_cast<double>(size.peak_live_bytes));
+    worst = std::max(worst, static_cast<double>(size.arena_bytes) / static_cast<double>(size.peak_live_bytes));
   }
   MESSAGE("largest arena / peak: " << worst);
   CHECK(worst <= 1.3);

@@ -72,9 +72,8 @@ class Planner {
     int32_t& tensor = tensor_of_[static_cast<size_t>(id)];
     if (tensor < 0) {
       const Value& value = graph_.value(id);
-      KILN_ASSIGN(tensor, value.constant != nullptr
-                              ? add_constant(value.name, *value.constant)
-                              : add_tensor(value, aliases_.places[static_cast<size_t>(id)]));
+      KILN_ASSIGN(tensor, value.constant != nullptr ? add_constant(value.name, *value.constant)
+                                                    : add_tensor(value, aliases_.places[static_cast<size_t>(id)]));
       if (value.constant == nullptr) value_of_.push_back(id);
     }
     return tensor;
@@ -112,8 +111,8 @@ class Planner {
     tensor.bytes = elements == 0 ? 0 : (static_cast<uint64_t>(last) + 1) * dtype_bytes(tensor.dtype);
     if (!fits || last >= format::kMaxElements || tensor.bytes > format::kMaxArenaBytes) {
       return Status(Code::kUnsupported,
-                    strf("'%s' of type %s%s is too large: a tensor may have up to 2^31 bytes",
-                         tensor.name.c_str(), dtype_name(tensor.dtype), print_shape(tensor.shape).c_str()));
+                    strf("'%s' of type %s%s is too large: a tensor may have up to 2^31 bytes", tensor.name.c_str(),
+                         dtype_name(tensor.dtype), print_shape(tensor.shape).c_str()));
     }
     profile_.tensors.push_back(std::move(tensor));
     return static_cast<int32_t>(profile_.tensors.size() - 1);
@@ -123,10 +122,10 @@ class Planner {
     Lowering lowering;
     KILN_TRY(lower_node(ops_, graph_, node, lowering));
     if (lowering.inputs.size() + lowering.outputs.size() > kMaxStepOperands) {
-      return {Code::kUnsupported,
-              strf("%s '%s' has more than %zu inputs and outputs", node.op.c_str(), node.name.c_str(),
-                   kMaxStepOperands),
-              node.name};
+      return {
+          Code::kUnsupported,
+          strf("%s '%s' has more than %zu inputs and outputs", node.op.c_str(), node.name.c_str(), kMaxStepOperands),
+          node.name};
     }
     const auto time = static_cast<int32_t>(profile_.steps.size());
     PlanStep step;
@@ -143,8 +142,7 @@ class Planner {
         KILN_ASSIGN(tensor, tensor_for(operand.value));
         if (!graph_.is_constant(operand.value)) {
           if (buffer(operand.value).first == kUnborn) {
-            return {Code::kInternal, "'" + graph_.value(operand.value).name + "' is read before it is made",
-                    node.name};
+            return {Code::kInternal, "'" + graph_.value(operand.value).name + "' is read before it is made", node.name};
           }
           make_alive(operand.value, time);
         }
@@ -161,10 +159,9 @@ class Planner {
     }
     if (lowering.scratch_bytes > 0) {
       if (lowering.scratch_bytes > format::kMaxArenaBytes) {
-        return {
-            Code::kUnsupported,
-            strf("%s '%s' needs more than 2^31 bytes of scratch memory", node.op.c_str(), node.name.c_str()),
-            node.name};
+        return {Code::kUnsupported,
+                strf("%s '%s' needs more than 2^31 bytes of scratch memory", node.op.c_str(), node.name.c_str()),
+                node.name};
       }
       step.scratch_bytes = lowering.scratch_bytes;
       scratches_.push_back({profile_.steps.size(), buffers_.size()});
@@ -196,17 +193,15 @@ class Planner {
   Status place_tensors(int32_t num_steps) {
     const ArenaSize size = place_buffers(buffers_, num_steps);
     if (size.arena_bytes > format::kMaxArenaBytes) {
-      return {Code::kUnsupported,
-              strf("the model needs %llu MB for its tensors at this input shape; at most 2048 MB",
-                   static_cast<unsigned long long>(size.arena_bytes >> 20))};
+      return {Code::kUnsupported, strf("the model needs %llu MB for its tensors at this input shape; at most 2048 MB",
+                                       static_cast<unsigned long long>(size.arena_bytes >> 20))};
     }
     profile_.arena_bytes = size.arena_bytes;
     profile_.peak_live_bytes = size.peak_live_bytes;
     for (ValueId id : value_of_) {
       PlanTensor& tensor = profile_.tensors[static_cast<size_t>(tensor_of_[static_cast<size_t>(id)])];
       const uint64_t item = dtype_bytes(tensor.dtype);
-      tensor.offset =
-          buffer(id).offset + static_cast<uint64_t>(aliases_.places[static_cast<size_t>(id)].offset) * item;
+      tensor.offset = buffer(id).offset + static_cast<uint64_t>(aliases_.places[static_cast<size_t>(id)].offset) * item;
       if (tensor.offset + tensor.bytes > profile_.arena_bytes) {  // a part of something too large to count
         return {Code::kUnsupported, "'" + tensor.name + "' is part of a tensor of more than 2^31 bytes"};
       }

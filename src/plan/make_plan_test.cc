@@ -56,8 +56,7 @@ void check_runs_like_reference(const Graph& graph, uint32_t seed) {
     const auto expected = evaluate_graph(test::tiny_op_registry(), graph, inputs);
     REQUIRE(expected.ok());
     for (size_t i = 0; i < inputs.size(); ++i) {
-      std::copy_n(inputs[i].as<float>(), inputs[i].num_elements(),
-                  session.input(static_cast<int>(i)).as<float>());
+      std::copy_n(inputs[i].as<float>(), inputs[i].num_elements(), session.input(static_cast<int>(i)).as<float>());
     }
     session.run();
     // Writing the next inputs must leave the outputs alone.
@@ -68,13 +67,11 @@ void check_runs_like_reference(const Graph& graph, uint32_t seed) {
       const TensorRef out = session.output(static_cast<int>(i));
       CHECK(out.is_contiguous());
       const Tensor& want = expected.value()[i];
-      const bool equal =
-          std::equal(want.as<float>(), want.as<float>() + want.num_elements(), out.as<float>());
+      const bool equal = std::equal(want.as<float>(), want.as<float>() + want.num_elements(), out.as<float>());
       CHECK_MESSAGE(equal, "output " << i << "\n" << print_plan(plan));
     }
   }
-  CHECK(static_cast<double>(plan.profiles[0].arena_bytes) >=
-        static_cast<double>(plan.profiles[0].peak_live_bytes));
+  CHECK(static_cast<double>(plan.profiles[0].arena_bytes) >= static_cast<double>(plan.profiles[0].peak_live_bytes));
 }
 
 TEST_CASE("plan_concat_pieces_lie_in_the_output") {
@@ -226,8 +223,7 @@ TEST_CASE("plan_profiles_share_weights") {
   const auto merged = merge_plans(plans);
   REQUIRE(merged.ok());
   CHECK(merged.value().profiles.size() == 3);
-  CHECK(merged.value().weights.size() ==
-        64 + 64 + 64 + 24);  // 12, 28, 48 and 24 bytes, each at a 64-byte boundary
+  CHECK(merged.value().weights.size() == 64 + 64 + 64 + 24);  // 12, 28, 48 and 24 bytes, each at a 64-byte boundary
 
   test::AlignedBytes bundle(write_bundle(merged.value()));
   auto loaded = Session::load(bundle.span(), test::tiny_kernel_registry());
@@ -263,8 +259,7 @@ TEST_CASE("plan_refuses_what_does_not_fit") {
   const ValueId small = wide.input({1 << 14, 1 << 14});
   for (int i = 0; i < 3; ++i) outputs.push_back(wide.sum({small}));
   wide.graph.outputs = outputs;
-  CHECK(make_plan(wide.graph, test::tiny_op_registry()).status().message().find("2048 MB") !=
-        std::string::npos);
+  CHECK(make_plan(wide.graph, test::tiny_op_registry()).status().message().find("2048 MB") != std::string::npos);
 }
 
 // Random graphs over all tiny operators with views wherever a pass could set them: run like the reference,
@@ -277,8 +272,7 @@ TEST_CASE("plan_random_graphs_run_like_the_reference") {
     const auto below = [&](size_t n) { return static_cast<size_t>(random() % n); };
     const int64_t batch = 1 + static_cast<int64_t>(below(2));
     TinyGraph g;
-    std::vector<ValueId> pool = {g.input({batch, 2, 3, 4}), g.input({batch, 2, 3, 2}),
-                                 g.constant({batch, 2, 3, 4}, 1)};
+    std::vector<ValueId> pool = {g.input({batch, 2, 3, 4}), g.input({batch, 2, 3, 2}), g.constant({batch, 2, 3, 4}, 1)};
     const size_t num_nodes = 3 + below(20);
     for (size_t n = 0; n < num_nodes; ++n) {
       const ValueId x = pool[below(pool.size())];

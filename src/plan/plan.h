@@ -28,7 +28,7 @@ struct PlanStep {
   std::string op;    // for people: "Conv"
   std::string name;  // node name, for errors and profiles
   std::vector<uint8_t> params;
-  std::vector<int32_t> inputs;   // indices into tensors; -1 = absent
+  std::vector<int32_t> inputs;  // indices into tensors; -1 = absent
   std::vector<int32_t> outputs;
   uint64_t scratch_offset = 0;  // in the arena
   uint64_t scratch_bytes = 0;

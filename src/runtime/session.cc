@@ -54,8 +54,8 @@ struct Session::Impl {
     // calloc: memory fresh from the system is zero already and is not touched.
     arena_memory.reset(std::calloc(1, static_cast<size_t>(arena_bytes) + kAlignment));
     if (arena_memory == nullptr) {
-      return {Code::kOutOfMemory, strf("no memory for the model's tensors: %llu bytes",
-                                       static_cast<unsigned long long>(arena_bytes))};
+      return {Code::kOutOfMemory,
+              strf("no memory for the model's tensors: %llu bytes", static_cast<unsigned long long>(arena_bytes))};
     }
     const auto address = reinterpret_cast<uintptr_t>(arena_memory.get());
     arena = reinterpret_cast<uint8_t*>((address + kAlignment - 1) / kAlignment * kAlignment);
@@ -105,8 +105,7 @@ struct Session::Impl {
     if (status.ok()) status = kernel.check(args);
     if (status.ok()) return status;
     const char* name = text_of(run.step->name());
-    return {status.code(),
-            strf("%s '%s' (kernel %s): ", text_of(run.step->op()), name, kernel.name) + status.message(),
+    return {status.code(), strf("%s '%s' (kernel %s): ", text_of(run.step->op()), name, kernel.name) + status.message(),
             name};
   }
 

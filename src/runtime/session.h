@@ -36,8 +36,8 @@ struct SessionMemory {
 
 class Session {
  public:
-  // Takes the bundle's bytes, which must be 64-byte aligned and stay alive and unchanged as long as the session: weights
-  // are used in place. `parallel` may be null (one thread).
+  // Takes the bundle's bytes, which must be 64-byte aligned and stay alive and unchanged as long as the session:
+  // weights are used in place. `parallel` may be null (one thread).
   static Result<std::unique_ptr<Session>> load(std::span<const uint8_t> bundle, const KernelRegistry& kernels,
                                                const Parallel* parallel = nullptr);
   ~Session();
@@ -57,7 +57,8 @@ class Session {
 
   void run();
 
-  // Stepwise running, for cancelling and profiling between steps: run_steps(begin, end) with 0 <= begin <= end <= num_steps().
+  // Stepwise running, for cancelling and profiling between steps: run_steps(begin, end) with 0 <= begin <= end <=
+  // num_steps().
   int num_steps() const;
   StepInfo step(int index) const;
   void run_steps(int begin, int end);

@@ -120,8 +120,7 @@ TEST_CASE("session_gives_strides_only_to_kernels_that_take_them") {
 TEST_CASE("session_params_are_aligned_whatever_precedes_them") {
   static uintptr_t seen_misalignment;
   static constexpr KernelDef kKernels[] = {
-      {"look",
-       [](const KernelArgs& args) { seen_misalignment |= reinterpret_cast<uintptr_t>(args.params) % 8; },
+      {"look", [](const KernelArgs& args) { seen_misalignment |= reinterpret_cast<uintptr_t>(args.params) % 8; },
        [](const KernelArgs& args) { return check_operands(args, 0, 1, 1); }},
   };
   KernelRegistry registry;
@@ -168,8 +167,7 @@ TEST_CASE("session_with_a_built_in_kernel") {
     double sum = 0;
     for (int i = 0; i < 3; ++i) sum += std::exp(values[row * 3 + i]);
     for (int i = 0; i < 3; ++i) {
-      CHECK(session.output(0).as<float>()[row * 3 + i] ==
-            doctest::Approx(std::exp(values[row * 3 + i]) / sum));
+      CHECK(session.output(0).as<float>()[row * 3 + i] == doctest::Approx(std::exp(values[row * 3 + i]) / sum));
     }
   }
   CHECK(std::equal(values, values + 6, session.output(1).as<float>()));

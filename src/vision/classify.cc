@@ -6,8 +6,7 @@
 
 namespace kiln {
 
-void top_k(const float* scores, int32_t n, int32_t k, bool apply_softmax, int32_t* indices,
-           float* out_scores) {
+void top_k(const float* scores, int32_t n, int32_t k, bool apply_softmax, int32_t* indices, float* out_scores) {
   std::vector<int32_t> order(static_cast<size_t>(n));
   for (int32_t i = 0; i < n; ++i) order[size_t(i)] = i;
   const auto key = [&](int32_t i) { return std::isnan(scores[i]) ? -INFINITY : scores[i]; };

@@ -17,8 +17,7 @@ struct Grid {
 
 Status shape_error(const DetectRequest& request, const char* needed) {
   std::string dims;
-  for (int32_t i = 0; i < std::min(request.rank, 4); ++i)
-    dims += (i ? ", " : "") + std::to_string(request.dims[i]);
+  for (int32_t i = 0; i < std::min(request.rank, 4); ++i) dims += (i ? ", " : "") + std::to_string(request.dims[i]);
   return {Code::kInvalidArgument, "the output has shape [" + dims + "], the decoder needs " + needed};
 }
 
@@ -99,13 +98,11 @@ Status decode_rows(const DetectRequest& request, const float* data, Collector& o
   int64_t level_end = 0;
   if (is_yolox) {
     int64_t cells = 0;
-    for (int32_t s = 8; s <= 32; s *= 2)
-      cells += int64_t{request.input_width / s} * (request.input_height / s);
+    for (int32_t s = 8; s <= 32; s *= 2) cells += int64_t{request.input_width / s} * (request.input_height / s);
     if (cells != num_boxes) {
-      return shape_error(request,
-                         strf("%lld boxes: one a cell of strides 8, 16, 32 on a %d x %d input",
-                              static_cast<long long>(cells), request.input_width, request.input_height)
-                             .c_str());
+      return shape_error(request, strf("%lld boxes: one a cell of strides 8, 16, 32 on a %d x %d input",
+                                       static_cast<long long>(cells), request.input_width, request.input_height)
+                                      .c_str());
     }
   }
   const auto num_classes = static_cast<int32_t>(num_fields - 5);
@@ -123,8 +120,8 @@ Status decode_rows(const DetectRequest& request, const float* data, Collector& o
         const auto s = static_cast<float>(stride);
         const auto column = static_cast<float>((i - level_begin) % columns);
         const auto row = static_cast<float>((i - level_begin) / columns);
-        out.add_centred((field[0] + column) * s, (field[1] + row) * s, std::exp(field[2]) * s,
-                        std::exp(field[3]) * s, score, class_id);
+        out.add_centred((field[0] + column) * s, (field[1] + row) * s, std::exp(field[2]) * s, std::exp(field[3]) * s,
+                        score, class_id);
       } else {
         out.add_centred(field[0], field[1], field[2], field[3], score, class_id);
       }
@@ -136,8 +133,7 @@ Status decode_rows(const DetectRequest& request, const float* data, Collector& o
 Status decode_yolov8(const DetectRequest& request, const float* data, Collector& out) {
   int64_t num_fields = 0;
   int64_t n = 0;
-  if (!inner_dims(request, &num_fields, &n) || num_fields < 5)
-    return shape_error(request, "[1, 4 + classes, boxes]");
+  if (!inner_dims(request, &num_fields, &n) || num_fields < 5) return shape_error(request, "[1, 4 + classes, boxes]");
   const auto num_classes = static_cast<int32_t>(num_fields - 4);
   // Best class of 512 boxes at a time: class planes are read in order.
   constexpr int64_t kBlock = 512;
@@ -189,12 +185,10 @@ Status decode_end_to_end(const DetectRequest& request, const float* data, Collec
 Status decode_tiny_yolov2(const DetectRequest& request, const float* data, Collector& out) {
   const bool shaped = request.rank == 4 && request.dims[0] == 1 && request.num_anchors >= 1 &&
                       request.num_anchors <= kMaxAnchors && request.dims[3] % request.num_anchors == 0 &&
-                      request.dims[3] / request.num_anchors >= 5 && request.dims[1] > 0 &&
-                      request.dims[2] > 0;
+                      request.dims[3] / request.num_anchors >= 5 && request.dims[1] > 0 && request.dims[2] > 0;
   if (!shaped) {
-    return shape_error(
-        request,
-        strf("[1, rows, columns, anchors * (5 + classes)] with 1 to %d anchors", kMaxAnchors).c_str());
+    return shape_error(request,
+                       strf("[1, rows, columns, anchors * (5 + classes)] with 1 to %d anchors", kMaxAnchors).c_str());
   }
   const int32_t rows = request.dims[1];
   const int32_t columns = request.dims[2];
@@ -206,8 +200,7 @@ Status decode_tiny_yolov2(const DetectRequest& request, const float* data, Colle
   for (int32_t row = 0; row < rows; ++row) {
     for (int32_t column = 0; column < columns; ++column) {
       for (int32_t a = 0; a < request.num_anchors; ++a) {
-        const float* field =
-            data + ((int64_t{row} * columns + column) * request.num_anchors + a) * num_fields;
+        const float* field = data + ((int64_t{row} * columns + column) * request.num_anchors + a) * num_fields;
         const float objectness = sigmoid(field[4]);
         if (!(objectness >= request.score_threshold)) continue;
         float max = -INFINITY;
@@ -238,8 +231,7 @@ float box_iou(const Detection& a, const Detection& b) {
   return total > 0 ? both / total : 0;
 }
 
-void suppress_boxes(std::vector<Detection>& boxes, float iou_threshold, bool class_agnostic,
-                    int32_t max_detections) {
+void suppress_boxes(std::vector<Detection>& boxes, float iou_threshold, bool class_agnostic, int32_t max_detections) {
   std::stable_sort(boxes.begin(), boxes.end(),
                    [](const Detection& a, const Detection& b) { return a.score > b.score; });
   if (boxes.size() > kMaxCandidates) boxes.resize(kMaxCandidates);
@@ -258,8 +250,7 @@ void suppress_boxes(std::vector<Detection>& boxes, float iou_threshold, bool cla
 
 Status detect_boxes(const DetectRequest& request, const float* data, std::vector<Detection>* detections) {
   if (request.decoder < 0 || request.decoder >= kNumDecoders) {
-    return {Code::kInvalidArgument,
-            strf("decoder %d is unknown; allowed: 0 to %d", request.decoder, kNumDecoders - 1)};
+    return {Code::kInvalidArgument, strf("decoder %d is unknown; allowed: 0 to %d", request.decoder, kNumDecoders - 1)};
   }
   if (!(request.placement.scale_x > 0 && request.placement.scale_y > 0)) {
     return {Code::kInvalidArgument, "the placement's scale must be greater than 0"};

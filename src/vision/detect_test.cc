@@ -35,8 +35,7 @@ std::vector<Detection> detect(const DetectRequest& request, const std::vector<fl
   return boxes;
 }
 
-void check_box(const Detection& box, double x1, double y1, double x2, double y2, double score,
-               int32_t class_id) {
+void check_box(const Detection& box, double x1, double y1, double x2, double y2, double score, int32_t class_id) {
   CHECK(box.x1 == doctest::Approx(x1).epsilon(1e-5));
   CHECK(box.y1 == doctest::Approx(y1).epsilon(1e-5));
   CHECK(box.x2 == doctest::Approx(x2).epsilon(1e-5));
@@ -188,9 +187,8 @@ TEST_CASE("nms_agrees_with_the_definition") {
     for (int i = 0; i < 200; ++i) {
       const float x = static_cast<float>(random() * 80);
       const float y = static_cast<float>(random() * 80);
-      boxes.push_back(
-          {x, y, x + 5 + static_cast<float>(random() * 20), y + 5 + static_cast<float>(random() * 20),
-           static_cast<float>(std::floor(random() * 50) / 50), static_cast<int32_t>(random() * 3)});
+      boxes.push_back({x, y, x + 5 + static_cast<float>(random() * 20), y + 5 + static_cast<float>(random() * 20),
+                       static_cast<float>(std::floor(random() * 50) / 50), static_cast<int32_t>(random() * 3)});
     }
     // By definition: repeatedly take the best box left (the earliest of equals) and strike out what overlaps
     // it.
@@ -228,12 +226,10 @@ TEST_CASE("yolov5_and_yolov8_layouts_give_the_same_boxes") {
   std::vector<float> planes(size_t(4 + kClasses) * kBoxes);
   for (int32_t i = 0; i < kBoxes; ++i) {
     std::vector<float> row = {static_cast<float>(random() * 64), static_cast<float>(random() * 64),
-                              static_cast<float>(1 + random() * 20), static_cast<float>(1 + random() * 20),
-                              1.0f};
+                              static_cast<float>(1 + random() * 20), static_cast<float>(1 + random() * 20), 1.0f};
     for (int32_t c = 0; c < kClasses; ++c) row.push_back(static_cast<float>(random() * random()));
     rows.insert(rows.end(), row.begin(), row.end());
-    for (int32_t k = 0; k < 4 + kClasses; ++k)
-      planes[size_t(k * kBoxes + i)] = row[size_t(k < 4 ? k : k + 1)];
+    for (int32_t k = 0; k < 4 + kClasses; ++k) planes[size_t(k * kBoxes + i)] = row[size_t(k < 4 ? k : k + 1)];
   }
   for (const int32_t multi_label : {0, 1}) {
     DetectRequest by_rows = make_request(Decoder::kYolov5, {1, kBoxes, 5 + kClasses});
@@ -259,9 +255,7 @@ TEST_CASE("detect_refuses_wrong_shapes") {
     CHECK(status.code() == Code::kInvalidArgument);
     return status.message();
   };
-  const auto has = [](const std::string& text, const char* part) {
-    return text.find(part) != std::string::npos;
-  };
+  const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
   CHECK(has(message(make_request(Decoder::kYolov5, {1, 3, 5})), "[1, 3, 5]"));
   CHECK(has(message(make_request(Decoder::kYolov5, {2, 3, 7})), "boxes, 5 + classes"));
   CHECK(has(message(make_request(Decoder::kYolov8, {1, 4, 9})), "4 + classes"));

@@ -20,18 +20,18 @@ struct Region {
 
 Status check_image(const ImageView& image, const VisionRecipe& recipe) {
   if (image.width < 1 || image.height < 1 || image.width > kMaxImageSide || image.height > kMaxImageSide) {
-    return {Code::kInvalidArgument, strf("image of %d x %d pixels; each side must be 1 to %d", image.width,
-                                         image.height, kMaxImageSide)};
+    return {Code::kInvalidArgument,
+            strf("image of %d x %d pixels; each side must be 1 to %d", image.width, image.height, kMaxImageSide)};
   }
   if (image.channels != 1 && image.channels != 3 && image.channels != 4) {
     return {Code::kInvalidArgument, strf("image with %d channels; allowed: 1, 3, 4", image.channels)};
   }
   if (image.row_bytes < image.width * image.channels) {
-    return {Code::kInvalidArgument, strf("rows are %d bytes apart, less than %d pixels of %d channels",
-                                         image.row_bytes, image.width, image.channels)};
+    return {Code::kInvalidArgument, strf("rows are %d bytes apart, less than %d pixels of %d channels", image.row_bytes,
+                                         image.width, image.channels)};
   }
-  if (recipe.width < 1 || recipe.height < 1 || recipe.width > kMaxImageSide ||
-      recipe.height > kMaxImageSide || (recipe.channels != 1 && recipe.channels != 3)) {
+  if (recipe.width < 1 || recipe.height < 1 || recipe.width > kMaxImageSide || recipe.height > kMaxImageSide ||
+      (recipe.channels != 1 && recipe.channels != 3)) {
     return {Code::kInvalidArgument,
             strf("model input of %d x %d pixels and %d channels; allowed: sides 1 to %d, 1 or 3 "
                  "channels",
@@ -49,8 +49,7 @@ Status check_image(const ImageView& image, const VisionRecipe& recipe) {
   return {};
 }
 
-Status find_region(const ImageView& image, const VisionRecipe& recipe, Region* region,
-                   VisionPlacement* placement) {
+Status find_region(const ImageView& image, const VisionRecipe& recipe, Region* region, VisionPlacement* placement) {
   KILN_TRY(check_image(image, recipe));
   *placement = {1, 1, 0, 0, image.width, image.height};
   const auto mode = static_cast<ResizeMode>(recipe.resize);
@@ -61,8 +60,8 @@ Status find_region(const ImageView& image, const VisionRecipe& recipe, Region* r
     return {};
   }
   if (mode == ResizeMode::kLetterbox) {
-    const double ratio = std::min(static_cast<double>(recipe.width) / image.width,
-                                  static_cast<double>(recipe.height) / image.height);
+    const double ratio =
+        std::min(static_cast<double>(recipe.width) / image.width, static_cast<double>(recipe.height) / image.height);
     const auto scaled = [&](int32_t side, int32_t limit) {
       const double size = recipe.floor_size ? std::floor(side * ratio) : std::floor(side * ratio + 0.5);
       return std::clamp(static_cast<int32_t>(size), 1, limit);
@@ -77,8 +76,7 @@ Status find_region(const ImageView& image, const VisionRecipe& recipe, Region* r
     placement->offset_y = static_cast<float>(y);
     return {};
   }
-  const int32_t shorter =
-      recipe.resize_shorter > 0 ? recipe.resize_shorter : std::min(recipe.width, recipe.height);
+  const int32_t shorter = recipe.resize_shorter > 0 ? recipe.resize_shorter : std::min(recipe.width, recipe.height);
   const int32_t image_shorter = std::min(image.width, image.height);
   const auto scaled = [&](int32_t side) {
     return static_cast<int32_t>(std::min<int64_t>(int64_t{shorter} * side / image_shorter, int64_t{1} << 24));
@@ -163,8 +161,7 @@ void blend_rows(const float* const* rows, const float* weights, int32_t count, i
     const v128_t wa = wasm_v128_load32_splat(weights + t);
     const v128_t wb = wasm_f32x4_splat(pair ? weights[t + 1] : 0.0f);
     for (int32_t i = 0; i < n; i += 4) {
-      v128_t sum = wasm_f32x4_add(wasm_f32x4_mul(wasm_v128_load(a + i), wa),
-                                  wasm_f32x4_mul(wasm_v128_load(b + i), wb));
+      v128_t sum = wasm_f32x4_add(wasm_f32x4_mul(wasm_v128_load(a + i), wa), wasm_f32x4_mul(wasm_v128_load(b + i), wb));
       if (t > 0) sum = wasm_f32x4_add(wasm_v128_load(out + i), sum);
       wasm_v128_store(out + i, sum);
     }
@@ -215,8 +212,8 @@ class RowWriter {
     const v128_t low23 = wasm_i32x4_shuffle(p2, p3, 0, 4, 1, 5);
     planes[0] = wasm_i32x4_shuffle(low01, low23, 0, 1, 4, 5);
     planes[1] = wasm_i32x4_shuffle(low01, low23, 2, 3, 6, 7);
-    planes[2] = wasm_i32x4_shuffle(wasm_i32x4_shuffle(p0, p1, 2, 6, 2, 6),
-                                   wasm_i32x4_shuffle(p2, p3, 2, 6, 2, 6), 0, 1, 4, 5);
+    planes[2] =
+        wasm_i32x4_shuffle(wasm_i32x4_shuffle(p0, p1, 2, 6, 2, 6), wasm_i32x4_shuffle(p2, p3, 2, 6, 2, 6), 0, 1, 4, 5);
   }
 
   // Channel c of n <= 4 pixels.
@@ -224,8 +221,7 @@ class RowWriter {
     const ptrdiff_t step = recipe_.nhwc ? recipe_.channels : 1;
     const ptrdiff_t at = recipe_.nhwc ? index * recipe_.channels + c : c * plane_ + index;
     if (recipe_.u8) {
-      value =
-          wasm_f32x4_pmin(wasm_f32x4_pmax(round_half_up(value), wasm_f32x4_splat(0)), wasm_f32x4_splat(255));
+      value = wasm_f32x4_pmin(wasm_f32x4_pmax(round_half_up(value), wasm_f32x4_splat(0)), wasm_f32x4_splat(255));
     } else if (n == 4 && step == 1) {
       wasm_v128_store(static_cast<float*>(out_) + at, value);
       return;
@@ -247,8 +243,7 @@ class RowWriter {
 };
 
 // `row` has room for a row of pixels; it ends up as one of padding.
-void fill_padding(const VisionRecipe& recipe, const Region& region, const RowWriter& writer,
-                  std::vector<float>& row) {
+void fill_padding(const VisionRecipe& recipe, const Region& region, const RowWriter& writer, std::vector<float>& row) {
   std::fill(row.begin(), row.end(), recipe.pad_value);
   const int32_t right = region.x + region.width;
   for (int32_t y = 0; y < recipe.height; ++y) {
@@ -270,19 +265,16 @@ Status place_image(const ImageView& image, const VisionRecipe& recipe, VisionPla
 }
 
 size_t preprocessed_bytes(const VisionRecipe& recipe) {
-  return static_cast<size_t>(recipe.width) * static_cast<size_t>(recipe.height) *
-         static_cast<size_t>(recipe.channels) * (recipe.u8 ? 1 : 4);
+  return static_cast<size_t>(recipe.width) * static_cast<size_t>(recipe.height) * static_cast<size_t>(recipe.channels) *
+         (recipe.u8 ? 1 : 4);
 }
 
-Status preprocess_image(const ImageView& image, const VisionRecipe& recipe, void* out,
-                        VisionPlacement* placement) {
+Status preprocess_image(const ImageView& image, const VisionRecipe& recipe, void* out, VisionPlacement* placement) {
   Region region;
   KILN_TRY(find_region(image, recipe, &region, placement));
   const bool antialias = recipe.antialias != 0;
-  const AxisTaps across =
-      make_axis_taps(image.width, region.scaled_width, region.crop_x, region.width, antialias);
-  const AxisTaps down =
-      make_axis_taps(image.height, region.scaled_height, region.crop_y, region.height, antialias);
+  const AxisTaps across = make_axis_taps(image.width, region.scaled_width, region.crop_x, region.width, antialias);
+  const AxisTaps down = make_axis_taps(image.height, region.scaled_height, region.crop_y, region.height, antialias);
   // Scaled source rows are kept in a ring: neighbouring output rows share them.
   const int32_t ring = down.max_taps + 1;
   const size_t row_floats = static_cast<size_t>(region.width) * 4;
@@ -305,10 +297,8 @@ Status preprocess_image(const ImageView& image, const VisionRecipe& recipe, void
       held[size_t(slot)] = first + t;
       scale_row(image, first + t, across, round_between, row);
     }
-    blend_rows(taken.data(), &down.weights[size_t(y) * size_t(down.max_taps)], count, region.width * 4,
-               blended.data());
-    writer.write(blended.data(), region.width,
-                 static_cast<ptrdiff_t>(region.y + y) * recipe.width + region.x);
+    blend_rows(taken.data(), &down.weights[size_t(y) * size_t(down.max_taps)], count, region.width * 4, blended.data());
+    writer.write(blended.data(), region.width, static_cast<ptrdiff_t>(region.y + y) * recipe.width + region.x);
   }
   return {};
 }

@@ -25,9 +25,8 @@ struct VisionRecipe {
   int32_t resize_shorter = 0;  // for kResizeCrop; 0 = the shorter target side
   int32_t top_left = 0;        // letterbox: 1 = image at the top left, 0 = centred with whole-pixel pads
   int32_t floor_size = 0;      // letterbox: 1 = scaled size rounds down, 0 = to nearest
-  int32_t antialias =
-      0;  // 1 = triangle filter as wide as the scale (Pillow's BILINEAR); 0 = two taps (OpenCV)
-  int32_t round_pixels = 0;  // 1 = resized pixels are rounded to whole numbers, half up
+  int32_t antialias = 0;       // 1 = triangle filter as wide as the scale (Pillow's BILINEAR); 0 = two taps (OpenCV)
+  int32_t round_pixels = 0;    // 1 = resized pixels are rounded to whole numbers, half up
   int32_t bgr = 0;
   int32_t nhwc = 0;
   int32_t u8 = 0;  // 1 = output bytes without normalisation
@@ -68,7 +67,6 @@ size_t preprocessed_bytes(const VisionRecipe& recipe);
 
 // Fills `out` (f32 or u8, (c, h, w) or (h, w, c)) and tells the placement. Errors: kInvalidArgument,
 // kOutOfMemory.
-Status preprocess_image(const ImageView& image, const VisionRecipe& recipe, void* out,
-                        VisionPlacement* placement);
+Status preprocess_image(const ImageView& image, const VisionRecipe& recipe, void* out, VisionPlacement* placement);
 
 }  // namespace kiln

@@ -39,8 +39,7 @@ struct Image {
 // One output pixel of the plain bilinear filter, or of the triangle as wide as the scale.
 double plain_resample(const Image& image, double scaled_w, double scaled_h, double x, double y, int32_t c,
                       bool antialias) {
-  const auto taps = [&](int32_t source, double scaled, double at,
-                        std::vector<std::pair<int32_t, double>>& out) {
+  const auto taps = [&](int32_t source, double scaled, double at, std::vector<std::pair<int32_t, double>>& out) {
     const double ratio = source / scaled;
     const double support = antialias ? std::max(1.0, ratio) : 1.0;
     const double centre = (at + 0.5) * ratio;
@@ -75,8 +74,7 @@ VisionRecipe letterbox(int32_t width, int32_t height) {
 }  // namespace
 
 TEST_CASE("letterbox_round_trip_within_half_a_pixel") {
-  const int32_t sizes[][2] = {{641, 480}, {480, 641}, {1280, 720}, {333, 517},
-                              {640, 640}, {31, 17},   {1921, 1079}};
+  const int32_t sizes[][2] = {{641, 480}, {480, 641}, {1280, 720}, {333, 517}, {640, 640}, {31, 17}, {1921, 1079}};
   for (const auto& size : sizes) {
     for (const int32_t top_left : {0, 1}) {
       VisionRecipe recipe = letterbox(640, 640);
@@ -95,13 +93,11 @@ TEST_CASE("letterbox_round_trip_within_half_a_pixel") {
       // image shrinks, else in model pixels.
       for (double x = 0; x <= size[0]; x += size[0] / 8.0) {
         const double model = x * scaled[0] / size[0] + p.offset_x;
-        CHECK(std::fabs((model - p.offset_x) / p.scale_x - x) * std::min(1.0, ratio) <=
-              (top_left ? 1.0 : 0.5));
+        CHECK(std::fabs((model - p.offset_x) / p.scale_x - x) * std::min(1.0, ratio) <= (top_left ? 1.0 : 0.5));
       }
       for (double y = 0; y <= size[1]; y += size[1] / 8.0) {
         const double model = y * scaled[1] / size[1] + p.offset_y;
-        CHECK(std::fabs((model - p.offset_y) / p.scale_y - y) * std::min(1.0, ratio) <=
-              (top_left ? 1.0 : 0.5));
+        CHECK(std::fabs((model - p.offset_y) / p.scale_y - y) * std::min(1.0, ratio) <= (top_left ? 1.0 : 0.5));
       }
     }
   }
@@ -172,20 +168,17 @@ TEST_CASE("preprocess_matches_plain_resampling") {
           const bool inside = !fits || (sx >= 0 && sy >= 0 && sx < scaled_w && sy < scaled_h);
           double rgb[3];
           for (int32_t k = 0; k < 3; ++k) {
-            rgb[k] =
-                inside ? plain_resample(image, scaled_w, scaled_h, sx, sy, k, c.antialias) : recipe.pad_value;
+            rgb[k] = inside ? plain_resample(image, scaled_w, scaled_h, sx, sy, k, c.antialias) : recipe.pad_value;
             if (c.round && !c.antialias) rgb[k] = std::floor(rgb[k] + 0.5);
           }
           for (int32_t k = 0; k < recipe.channels; ++k) {
             double expected = variant == 4   ? 0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2]
                               : variant == 1 ? rgb[2 - k]
                                              : rgb[k];
-            if (variant != 3)
-              expected = (expected / 255 - static_cast<double>(mean[k])) / static_cast<double>(std[k]);
+            if (variant != 3) expected = (expected / 255 - static_cast<double>(mean[k])) / static_cast<double>(std[k]);
             const size_t index =
-                variant == 2
-                    ? (size_t(y) * size_t(recipe.width) + size_t(x)) * 3 + size_t(k)
-                    : (size_t(k) * size_t(recipe.height) + size_t(y)) * size_t(recipe.width) + size_t(x);
+                variant == 2 ? (size_t(y) * size_t(recipe.width) + size_t(x)) * 3 + size_t(k)
+                             : (size_t(k) * size_t(recipe.height) + size_t(y)) * size_t(recipe.width) + size_t(x);
             double actual = 0;
             if (variant == 3) {
               actual = out[index];
@@ -199,8 +192,7 @@ TEST_CASE("preprocess_matches_plain_resampling") {
           }
         }
       }
-      INFO(c.width, "x", c.height, "x", c.channels, " to ", c.to_width, "x", c.to_height, " variant ",
-           variant);
+      INFO(c.width, "x", c.height, "x", c.channels, " to ", c.to_width, "x", c.to_height, " variant ", variant);
       // A value just at .5 may round either way: one level.
       CHECK(worst <= (variant == 3 || c.round ? 1.0001 / (variant == 3 ? 1 : 255 * 0.22) : 2e-5));
     }
@@ -244,8 +236,7 @@ TEST_CASE("axis_taps_add_up_to_one_and_stay_inside") {
           REQUIRE(taps.count[i] <= taps.max_taps);
           REQUIRE(taps.first[i] >= 0);
           REQUIRE(taps.first[i] + taps.count[i] <= source);
-          for (int32_t t = 0; t < taps.count[i]; ++t)
-            sum += taps.weights[i * size_t(taps.max_taps) + size_t(t)];
+          for (int32_t t = 0; t < taps.count[i]; ++t) sum += taps.weights[i * size_t(taps.max_taps) + size_t(t)];
           REQUIRE(sum == doctest::Approx(1).epsilon(1e-5));
         }
       }

@@ -47,7 +47,8 @@ int32_t kilnc_run(const char* arguments, size_t bytes) {
   std::vector<std::string> args;
   for (size_t i = 0; i < bytes;) {
     const void* end = std::memchr(arguments + i, '\0', bytes - i);
-    const size_t length = end != nullptr ? static_cast<size_t>(static_cast<const char*>(end) - (arguments + i)) : bytes - i;
+    const size_t length =
+        end != nullptr ? static_cast<size_t>(static_cast<const char*>(end) - (arguments + i)) : bytes - i;
     args.emplace_back(arguments + i, length);
     i += length + 1;
   }

@@ -1,4 +1,5 @@
-// The C ABI of compiler.wasm: what js/src/compiler calls. One job at a time: files and arguments in, bytes and texts out.
+// The C ABI of compiler.wasm: what js/src/compiler calls. One job at a time: files and arguments in, bytes and texts
+// out.
 #pragma once
 
 #include <stddef.h>
@@ -13,8 +14,8 @@ KILN_EXPORT void kilnc_free(void* pointer);
 
 // Starts a new job: forgets files and results of the one before.
 KILN_EXPORT void kilnc_reset();
-// Gives the job a file under a name (external data, labels, preprocess recipe, an input to bind, the model itself). Name and
-// bytes are copied: the caller may free them at once.
+// Gives the job a file under a name (external data, labels, preprocess recipe, an input to bind, the model itself).
+// Name and bytes are copied: the caller may free them at once.
 KILN_EXPORT void kilnc_add_file(const char* name, size_t name_bytes, const void* data, size_t bytes);
 // Runs a command line: NUL-separated arguments exactly as the native tool `tilekiln-compiler` takes them:
 //   compile MODEL [--input-shape …] … -o OUT                      -> result file OUT

@@ -1,7 +1,8 @@
-// The C ABI of the runtime artefacts (kiln-simd.wasm, kiln-relaxed.wasm): what js/src/core calls. Pointers are wasm32 offsets.
+// The C ABI of the runtime artefacts (kiln-simd.wasm, kiln-relaxed.wasm): what js/src/core calls. Pointers are wasm32
+// offsets.
 //
-// Errors: a call that fails returns 0 (handles, pointers) or a non-zero Code; kiln_error_*() then describe it until the next
-// call. Nothing here traps on bad arguments: handles and indices are checked.
+// Errors: a call that fails returns 0 (handles, pointers) or a non-zero Code; kiln_error_*() then describe it until the
+// next call. Nothing here traps on bad arguments: handles and indices are checked.
 #pragma once
 
 #include <stddef.h>
@@ -27,8 +28,8 @@ KILN_EXPORT int32_t kiln_error_code();
 KILN_EXPORT const char* kiln_error_message();
 KILN_EXPORT const char* kiln_error_node();
 
-// Loads a bundle from kiln_alloc'ed bytes. On success the session owns them (freed by kiln_unload); on failure the caller
-// still does. Returns a handle > 0, or 0.
+// Loads a bundle from kiln_alloc'ed bytes. On success the session owns them (freed by kiln_unload); on failure the
+// caller still does. Returns a handle > 0, or 0.
 KILN_EXPORT int32_t kiln_load(void* bundle, size_t bytes);
 KILN_EXPORT void kiln_unload(int32_t handle);
 
@@ -43,7 +44,8 @@ KILN_EXPORT const char* kiln_io_layout(int32_t handle, int32_t io, int32_t index
 KILN_EXPORT int32_t kiln_io_dtype(int32_t handle, int32_t io, int32_t index);  // kiln::DType
 KILN_EXPORT int32_t kiln_io_rank(int32_t handle, int32_t profile, int32_t io, int32_t index);
 KILN_EXPORT int32_t kiln_io_dim(int32_t handle, int32_t profile, int32_t io, int32_t index, int32_t axis);
-// Where the current profile's tensor lies: dense, row-major. Valid until select_profile or memory growth moves JS views.
+// Where the current profile's tensor lies: dense, row-major. Valid until select_profile or memory growth moves JS
+// views.
 KILN_EXPORT void* kiln_io_data(int32_t handle, int32_t io, int32_t index);
 
 KILN_EXPORT const char* kiln_metadata_key(int32_t handle, int32_t index);
@@ -61,8 +63,8 @@ KILN_EXPORT double kiln_step_macs(int32_t handle, int32_t step);
 KILN_EXPORT int32_t kiln_preprocess(const uint8_t* image, int32_t width, int32_t height, int32_t channels,
                                     int32_t row_bytes, const void* recipe, size_t recipe_bytes, void* out,
                                     size_t out_bytes, void* placement, size_t placement_bytes);
-// Decoding: reads the model's output tensors, writes up to `max_detections` Detection structs (vision/detect.h) sorted by
-// falling score, in pixels of the original image. Returns how many, or -(Code).
+// Decoding: reads the model's output tensors, writes up to `max_detections` Detection structs (vision/detect.h) sorted
+// by falling score, in pixels of the original image. Returns how many, or -(Code).
 KILN_EXPORT int32_t kiln_detect(const void* request, size_t request_bytes, void* detections, int32_t max_detections);
 // Top-k of n scores: writes k indices and k scores, highest first, ties by lower index. Softmax first if asked.
 KILN_EXPORT int32_t kiln_top_k(const float* scores, int32_t n, int32_t k, int32_t apply_softmax, int32_t* indices,

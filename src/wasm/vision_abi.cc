@@ -22,19 +22,17 @@ bool read_pod(const void* bytes, size_t size, T* pod) {
 }
 
 int32_t wrong_size(const char* what) {
-  return kiln::set_last_error(
-      {Code::kInvalidArgument, kiln::strf("%s has the wrong size for this runtime", what)});
+  return kiln::set_last_error({Code::kInvalidArgument, kiln::strf("%s has the wrong size for this runtime", what)});
 }
 
 }  // namespace
 
-int32_t kiln_preprocess(const uint8_t* image, int32_t width, int32_t height, int32_t channels,
-                        int32_t row_bytes, const void* recipe, size_t recipe_bytes, void* out,
-                        size_t out_bytes, void* placement, size_t placement_bytes) {
+int32_t kiln_preprocess(const uint8_t* image, int32_t width, int32_t height, int32_t channels, int32_t row_bytes,
+                        const void* recipe, size_t recipe_bytes, void* out, size_t out_bytes, void* placement,
+                        size_t placement_bytes) {
   kiln::VisionRecipe vision_recipe;
   if (!read_pod(recipe, recipe_bytes, &vision_recipe)) return wrong_size("the recipe");
-  if (placement == nullptr || placement_bytes != sizeof(kiln::VisionPlacement))
-    return wrong_size("the placement");
+  if (placement == nullptr || placement_bytes != sizeof(kiln::VisionPlacement)) return wrong_size("the placement");
   const kiln::ImageView view{image, width, height, channels, row_bytes};
   kiln::VisionPlacement vision_placement;
   const Status placed = kiln::place_image(view, vision_recipe, &vision_placement);
@@ -50,8 +48,7 @@ int32_t kiln_detect(const void* request, size_t request_bytes, void* detections,
   kiln::DetectRequest detect_request;
   if (!read_pod(request, request_bytes, &detect_request)) return -wrong_size("the request");
   std::vector<kiln::Detection> boxes;
-  const auto* data =
-      reinterpret_cast<const float*>(static_cast<uintptr_t>(static_cast<uint32_t>(detect_request.data)));
+  const auto* data = reinterpret_cast<const float*>(static_cast<uintptr_t>(static_cast<uint32_t>(detect_request.data)));
   const Status status = kiln::detect_boxes(detect_request, data, &boxes);
   if (!status.ok()) return -kiln::set_last_error(status);
   const size_t count = std::min(boxes.size(), static_cast<size_t>(std::max(0, max_detections)));
@@ -62,8 +59,7 @@ int32_t kiln_detect(const void* request, size_t request_bytes, void* detections,
 int32_t kiln_top_k(const float* scores, int32_t n, int32_t k, int32_t apply_softmax, int32_t* indices,
                    float* out_scores) {
   if (n < 0 || k < 0 || k > n) {
-    return kiln::set_last_error(
-        {Code::kInvalidArgument, kiln::strf("top %d of %d scores; allowed: 0 to %d", k, n, n)});
+    return kiln::set_last_error({Code::kInvalidArgument, kiln::strf("top %d of %d scores; allowed: 0 to %d", k, n, n)});
   }
   kiln::top_k(scores, n, k, apply_softmax != 0, indices, out_scores);
   return 0;

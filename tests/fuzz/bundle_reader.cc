@@ -70,9 +70,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto bundle = kiln::read_bundle(bytes);
   if (bundle.ok()) {
     const kiln::Plan plan = kiln::unpack_bundle(bundle.value());
-    const bool is_small =
-        std::all_of(plan.profiles.begin(), plan.profiles.end(),
-                    [](const kiln::PlanProfile& profile) { return profile.arena_bytes <= kMaxArenaBytes; });
+    const bool is_small = std::all_of(plan.profiles.begin(), plan.profiles.end(), [](const kiln::PlanProfile& profile) {
+      return profile.arena_bytes <= kMaxArenaBytes;
+    });
     if (is_small) run_bounded(bytes, plan);
   }
   std::free(memory);

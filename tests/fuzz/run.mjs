@@ -43,7 +43,9 @@ async function fuzz(name) {
 }
 
 const codes = await Promise.all(kTargets.map(fuzz));
-kTargets.forEach((name, i) => console.log(`fuzz ${name}: ${codes[i] === 0 ? 'no finding' : 'FINDING, see build/fuzz/findings'} in ${seconds} s`));
+kTargets.forEach((name, i) =>
+  console.log(`fuzz ${name}: ${codes[i] === 0 ? 'no finding' : 'FINDING, see build/fuzz/findings'} in ${seconds} s`),
+);
 const failed = codes.filter((code) => code !== 0).length;
 console.log(`${codes.length - failed} passed, ${failed} failed`);
 process.exit(failed === 0 ? 0 : 1);

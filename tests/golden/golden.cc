@@ -22,8 +22,10 @@ bool ends_with(const std::string& text, const std::string& end) {
 std::vector<std::string> split(const std::string& text, char at) {
   std::vector<std::string> parts(1);
   for (const char c : text) {
-    if (c == at) parts.emplace_back();
-    else parts.back() += c;
+    if (c == at)
+      parts.emplace_back();
+    else
+      parts.back() += c;
   }
   return parts;
 }
@@ -36,8 +38,10 @@ std::vector<std::string> split_words(const std::string& line) {
   char quote = '\0';
   for (const char c : line) {
     if (quote != '\0') {
-      if (c == quote) quote = '\0';
-      else word += c;
+      if (c == quote)
+        quote = '\0';
+      else
+        word += c;
     } else if (c == '\'' || c == '"') {
       quote = c;
       inside = true;

@@ -72,8 +72,8 @@ int main(int argc, char** argv) {
     for (const int code : output.exit_codes) as_named = as_named && must_fail == (code != 0);
     if (!as_named) {
       ++failed;
-      std::printf("FAILED %s: a command %s, against the case's name\n%s", file.c_str(), must_fail ? "succeeded" : "failed",
-                  output.text.c_str());
+      std::printf("FAILED %s: a command %s, against the case's name\n%s", file.c_str(),
+                  must_fail ? "succeeded" : "failed", output.text.c_str());
       continue;
     }
     if (output.text == golden.expected) continue;

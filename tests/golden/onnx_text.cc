@@ -188,7 +188,9 @@ class Encoder {
 
   void value(const Field& field, std::string& bytes) {
     skip_blanks();
-    const auto tag = [&](int wire) { put_varint(bytes, static_cast<uint64_t>(field.number) << 3 | static_cast<uint64_t>(wire)); };
+    const auto tag = [&](int wire) {
+      put_varint(bytes, static_cast<uint64_t>(field.number) << 3 | static_cast<uint64_t>(wire));
+    };
     if (field.kind == 'm') {
       if (peek() != '{') fail("expected {");
       ++position_;
@@ -222,7 +224,8 @@ class Encoder {
 
 }  // namespace
 
-bool encode_onnx_text(const std::string& text, const std::string& message, std::vector<uint8_t>& bytes, std::string& error) {
+bool encode_onnx_text(const std::string& text, const std::string& message, std::vector<uint8_t>& bytes,
+                      std::string& error) {
   error.clear();
   const std::string encoded = Encoder(text, error).message(message, '\0');
   bytes.assign(encoded.begin(), encoded.end());

@@ -20,8 +20,7 @@ uint64_t next_random(uint64_t& state) {
 
 // Three "threads" that take the tiles backwards: shows up kernels whose bits depend on tile order or thread number.
 const Parallel& reversed_parallel() {
-  static const Parallel reversed{3, nullptr,
-                                 [](void*, int num_tiles, void (*task)(void*, int, int), void* context) {
+  static const Parallel reversed{3, nullptr, [](void*, int num_tiles, void (*task)(void*, int, int), void* context) {
                                    for (int tile = num_tiles - 1; tile >= 0; --tile) task(context, tile, tile % 3);
                                  }};
   return reversed;
@@ -49,8 +48,10 @@ struct ChannelView {
     for (int64_t r = 0; r < rows; ++r) {
       char* a = static_cast<char*>(ref.data) + static_cast<size_t>(r) * pitch;
       char* b = static_cast<char*>(dense.data) + static_cast<size_t>(r) * row;
-      if (into_view) std::memcpy(a, b, row);
-      else std::memcpy(b, a, row);
+      if (into_view)
+        std::memcpy(a, b, row);
+      else
+        std::memcpy(b, a, row);
     }
   }
 };
@@ -265,9 +266,12 @@ void OpTest::expect_kernel_matches_reference(double tolerance) {
 
   std::vector<TensorRef> in;
   for (const Operand& operand : lowering.inputs) {
-    if (operand.packed) in.push_back(make_ref(*operand.packed));
-    else if (operand.value == kNoValue) in.push_back({});
-    else if (graph_.is_constant(operand.value)) in.push_back(make_ref(*graph_.value(operand.value).constant));
+    if (operand.packed)
+      in.push_back(make_ref(*operand.packed));
+    else if (operand.value == kNoValue)
+      in.push_back({});
+    else if (graph_.is_constant(operand.value))
+      in.push_back(make_ref(*graph_.value(operand.value).constant));
     else {
       for (size_t i = 0; i < inputs_.size(); ++i) {
         if (graph_.nodes[0].inputs[i] == operand.value) {
@@ -357,7 +361,7 @@ void OpTest::expect_check_guards(int rounds, uint64_t seed) {
     std::vector<GuardedOperand> operands;
     std::vector<Tensor> tables(lowering.inputs.size());
     for (const Operand& operand : lowering.inputs) {
-      const Tensor* constant = operand.packed ? operand.packed.get()
+      const Tensor* constant = operand.packed                      ? operand.packed.get()
                                : graph_.is_constant(operand.value) ? graph_.value(operand.value).constant.get()
                                                                    : nullptr;
       GuardedOperand guarded;
@@ -420,8 +424,10 @@ void OpTest::expect_check_guards(int rounds, uint64_t seed) {
           break;
         }
         default:
-          if (next_random(state) % 2 == 0) scratch_bytes = next_random(state) % (scratch_bytes + 1);
-          else if (params_bytes > 0) params_bytes = next_random(state) % params_bytes;
+          if (next_random(state) % 2 == 0)
+            scratch_bytes = next_random(state) % (scratch_bytes + 1);
+          else if (params_bytes > 0)
+            params_bytes = next_random(state) % params_bytes;
           break;
       }
     }

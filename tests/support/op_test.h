@@ -21,15 +21,16 @@ class OpTest {
   OpTest& input(Tensor tensor);     // known only at run time
   OpTest& constant(Tensor tensor);  // an initialiser
   OpTest& constant_i64(std::vector<int64_t> values);
-  OpTest& absent();                 // an optional input that is ''
+  OpTest& absent();  // an optional input that is ''
   OpTest& outputs(int count);
 
   // Infers, runs the reference and the lowered kernel (after its check; with 1 and with 3 simulated threads, tiles in
   // reverse order) and compares: |kernel - reference| <= tolerance * max(1, largest |reference|), ints exactly.
   // Also runs the kernel on channel views of inputs and outputs if it declares strided operands.
   void expect_kernel_matches_reference(double tolerance = 1e-6);
-  // A hostile bundle: changes parameters, dims, dtypes, views and tables of the lowered step at random. What the kernel's
-  // check lets through must run, and touch nothing outside its operands (guard bytes here, ASan where it is on).
+  // A hostile bundle: changes parameters, dims, dtypes, views and tables of the lowered step at random. What the
+  // kernel's check lets through must run, and touch nothing outside its operands (guard bytes here, ASan where it is
+  // on).
   void expect_check_guards(int rounds = 500, uint64_t seed = 1);
   // The reference's output `index` equals `values` within `tolerance`.
   void expect_reference(int index, const Shape& shape, const std::vector<double>& values, double tolerance = 1e-6);

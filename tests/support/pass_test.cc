@@ -79,8 +79,7 @@ int count_nodes(const Graph& graph, const std::string& op) {
 
 const Node& only_node(const Graph& graph, const std::string& op) {
   REQUIRE(count_nodes(graph, op) == 1);
-  return *std::find_if(graph.nodes.begin(), graph.nodes.end(),
-                       [&](const Node& node) { return node.op == op; });
+  return *std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) { return node.op == op; });
 }
 
 }  // namespace kiln::test

@@ -236,8 +236,7 @@ class TinyGraph {
 
  private:
   ValueId value(const Shape& shape) { return graph.add_value(graph.unique_name("v"), DType::kF32, shape); }
-  std::vector<ValueId> node(const char* op, const std::vector<ValueId>& inputs,
-                            const std::vector<Shape>& shapes) {
+  std::vector<ValueId> node(const char* op, const std::vector<ValueId>& inputs, const std::vector<Shape>& shapes) {
     Node made;
     made.op = op;
     made.opset = 13;

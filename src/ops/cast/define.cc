@@ -11,10 +11,10 @@ constexpr const char* kSupported = "FLOAT, FLOAT16, BFLOAT16, DOUBLE, INT8 to IN
 
 // TensorProto.DataType of ONNX.
 DType onnx_dtype(int64_t number) {
-  static constexpr DType kTypes[] = {
-      DType::kInvalid, DType::kF32, DType::kU8,      DType::kI8,      DType::kU16, DType::kI16,
-      DType::kI32,     DType::kI64, DType::kInvalid, DType::kBool,    DType::kF16, DType::kF64,
-      DType::kU32,     DType::kU64, DType::kInvalid, DType::kInvalid, DType::kBF16};
+  static constexpr DType kTypes[] = {DType::kInvalid, DType::kF32, DType::kU8,  DType::kI8,      DType::kU16,
+                                     DType::kI16,     DType::kI32, DType::kI64, DType::kInvalid, DType::kBool,
+                                     DType::kF16,     DType::kF64, DType::kU32, DType::kU64,     DType::kInvalid,
+                                     DType::kInvalid, DType::kBF16};
   constexpr int64_t kCount = sizeof(kTypes) / sizeof(kTypes[0]);
   return number >= 0 && number < kCount ? kTypes[number] : DType::kInvalid;
 }
@@ -51,8 +51,8 @@ Status lower(const NodeView& node, Lowering& out) {
 
 std::span<const OpDef> definitions() {
   static constexpr OpDef kDefs[] = {
-      {"Cast", "", 6, "y = x in element type `to`; every dtype but strings and 8-bit floats", infer_cast,
-       nullptr, cast_reference, nullptr, lower, true},
+      {"Cast", "", 6, "y = x in element type `to`; every dtype but strings and 8-bit floats", infer_cast, nullptr,
+       cast_reference, nullptr, lower, true},
       {"CastLike", "", 15, "y = x in the element type of input 1; every dtype but strings and 8-bit floats",
        infer_cast_like, nullptr, cast_reference, nullptr, lower, true},
   };

@@ -20,13 +20,11 @@ TEST_CASE("cast_every_pair_of_dtypes") {
       OpTest test("Cast", 13);
       test.attr("to", kOnnx[to]).input(make_tensor(static_cast<DType>(from), {2, 3}, {0, 1, 3, 7, 100, 1}));
       const bool any_bool = from == 13 || to == 13;
-      test.expect_reference(
-          0, {2, 3},
-          any_bool ? std::vector<double>{0, 1, 1, 1, 1, 1} : std::vector<double>{0, 1, 3, 7, 100, 1});
+      test.expect_reference(0, {2, 3},
+                            any_bool ? std::vector<double>{0, 1, 1, 1, 1, 1} : std::vector<double>{0, 1, 3, 7, 100, 1});
       test.expect_kernel_matches_reference(0);
       OpTest like("CastLike", 15);
-      like.input(make_tensor(static_cast<DType>(from), {2}, {0, 1}))
-          .input(Tensor(static_cast<DType>(to), {1}));
+      like.input(make_tensor(static_cast<DType>(from), {2}, {0, 1})).input(Tensor(static_cast<DType>(to), {1}));
       like.expect_reference(0, {2}, {0, 1});
       like.expect_kernel_matches_reference(0);
     }
@@ -60,9 +58,6 @@ TEST_CASE("cast_refuses_strings_and_small_floats") {
 }
 
 TEST_CASE("cast_check_holds_against_changed_steps") {
-  OpTest("Cast", 13)
-      .attr("to", int64_t{1})
-      .input(random_tensor({3, 5}, 1, 0, 255, DType::kU8))
-      .expect_check_guards();
+  OpTest("Cast", 13).attr("to", int64_t{1}).input(random_tensor({3, 5}, 1, 0, 255, DType::kU8)).expect_check_guards();
   OpTest("Cast", 13).attr("to", int64_t{10}).input(random_tensor({3, 5}, 1)).expect_check_guards();
 }

@@ -63,9 +63,8 @@ void infer(const NodeView& node, Inference& out) {
     return;
   }
   if (w[1] * group != channels) {
-    out.invalid(
-        "channels", std::to_string(channels),
-        strf("group=%lld times W's %lld", static_cast<long long>(group), static_cast<long long>(w[1])));
+    out.invalid("channels", std::to_string(channels),
+                strf("group=%lld times W's %lld", static_cast<long long>(group), static_cast<long long>(w[1])));
     return;
   }
   int64_t in_size[3];
@@ -173,8 +172,7 @@ Status lower(const NodeView& node, Lowering& out) {
     out.scratch_bytes = gemm8_scratch_bytes(params, x[0], channels, w[0], out_size, true);
     return {};
   }
-  const bool is_depthwise =
-      params.group == channels && channels == w[0] && channels >= 4 && params.input_is_nhwc != 0;
+  const bool is_depthwise = params.group == channels && channels == w[0] && channels >= 4 && params.input_is_nhwc != 0;
   if (is_depthwise && !bias_at_run_time) {
     out.kernel = "conv_f32_depthwise";
     out.inputs[1] = {kNoValue, pack_depthwise(params, *weights, bias)};
@@ -185,8 +183,7 @@ Status lower(const NodeView& node, Lowering& out) {
     out.scratch_bytes = gemm8_scratch_bytes(params, x[0], channels, w[0], out_size, false);
   }
   if (!bias_at_run_time) out.inputs[2] = {};
-  if (out.inputs[1].packed == nullptr)
-    return {Code::kOutOfMemory, "no memory for packed weights", node.node().name};
+  if (out.inputs[1].packed == nullptr) return {Code::kOutOfMemory, "no memory for packed weights", node.node().name};
   return {};
 }
 

@@ -54,8 +54,7 @@ bool read(const NodeView& node, const Shape& weights, Inference* out, Window* wi
   if (window->auto_pad.empty()) window->auto_pad = "NOTSET";
   if (window->auto_pad == "NOTSET") {
     if (!read_ints(node, "pads", 0, 2 * spatial, out, &pads)) return false;
-  } else if (window->auto_pad != "VALID" && window->auto_pad != "SAME_UPPER" &&
-             window->auto_pad != "SAME_LOWER") {
+  } else if (window->auto_pad != "VALID" && window->auto_pad != "SAME_UPPER" && window->auto_pad != "SAME_LOWER") {
     if (out != nullptr) out->invalid("auto_pad", window->auto_pad, "NOTSET, VALID, SAME_UPPER or SAME_LOWER");
     return false;
   }
@@ -95,11 +94,9 @@ Window window_of(const NodeView& node, const Shape& weights) {
   return window;
 }
 
-bool check_fused(const NodeView& node, int64_t channels, const Shape& output, bool takes_residual,
-                 Inference& out) {
+bool check_fused(const NodeView& node, int64_t channels, const Shape& output, bool takes_residual, Inference& out) {
   if (node.has_input(2) && (node.input_shape(2).rank != 1 || node.input_shape(2)[0] != channels)) {
-    out.invalid("shape of bias", print_shape(node.input_shape(2)),
-                strf("[%lld]", static_cast<long long>(channels)));
+    out.invalid("shape of bias", print_shape(node.input_shape(2)), strf("[%lld]", static_cast<long long>(channels)));
     return false;
   }
   const std::string activation = node.attr_string("activation", "");
@@ -114,8 +111,7 @@ bool check_fused(const NodeView& node, int64_t channels, const Shape& output, bo
     return false;
   }
   if (node.has_input(3) && !(node.input_shape(3) == output)) {
-    out.invalid("shape of residual", print_shape(node.input_shape(3)),
-                "the output's, " + print_shape(output));
+    out.invalid("shape of residual", print_shape(node.input_shape(3)), "the output's, " + print_shape(output));
     return false;
   }
   return true;

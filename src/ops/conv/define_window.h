@@ -31,8 +31,7 @@ bool read_window(const NodeView& node, const Shape& weights, Inference& out, Win
 Window window_of(const NodeView& node, const Shape& weights);
 
 // Bias (input 2, `channels` elements) and activation; the residual (input 3) of the fused form.
-bool check_fused(const NodeView& node, int64_t channels, const Shape& output, bool takes_residual,
-                 Inference& out);
+bool check_fused(const NodeView& node, int64_t channels, const Shape& output, bool takes_residual, Inference& out);
 
 // Residual, as ConvParams and MatmulParams store it.
 int32_t read_residual(const NodeView& node, int residual_input);

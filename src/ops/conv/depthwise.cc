@@ -38,8 +38,8 @@ inline void store_output(const Epilogue& e, v128_t sum, const float* residual, f
 // Outputs [0, count) of a tile, all channels. columns: (kh, (kTile - 1) * kStride + kKernelW).
 template <int32_t kKernelW, int32_t kStride>
 void run_tile(const Epilogue& epilogue, int32_t channels, int32_t num_kh, const float* const* columns,
-              const float* bias, const float* weights, int32_t count, const float* residual,
-              int64_t residual_stride, float* y, int64_t y_stride) {
+              const float* bias, const float* weights, int32_t count, const float* residual, int64_t residual_stride,
+              float* y, int64_t y_stride) {
   constexpr int32_t kColumns = (kTile - 1) * kStride + kKernelW;
   for (int32_t next = 0; next < channels; next += 4) {
     const int32_t c = std::min(next, channels - 4);
@@ -60,8 +60,7 @@ void run_tile(const Epilogue& epilogue, int32_t channels, int32_t num_kh, const 
         const v128_t x = wasm_v128_load(column[i] + c);
         KILN_UNROLL
         for (int32_t t = 0; t < kTile; ++t) {
-          if (i >= t * kStride && i < t * kStride + kKernelW)
-            sums[t] = f32x4_madd(x, w[i - t * kStride], sums[t]);
+          if (i >= t * kStride && i < t * kStride + kKernelW) sums[t] = f32x4_madd(x, w[i - t * kStride], sums[t]);
         }
       }
       column += kColumns;
@@ -76,8 +75,8 @@ void run_tile(const Epilogue& epilogue, int32_t channels, int32_t num_kh, const 
   }
 }
 
-using TileFn = void (*)(const Epilogue&, int32_t, int32_t, const float* const*, const float*, const float*,
-                        int32_t, const float*, int64_t, float*, int64_t);
+using TileFn = void (*)(const Epilogue&, int32_t, int32_t, const float* const*, const float*, const float*, int32_t,
+                        const float*, int64_t, float*, int64_t);
 
 TileFn choose_tile(const ConvParams& p) {
   if (p.dilation[2] != 1 || p.kernel[1] > kMaxKernel) return nullptr;
@@ -107,8 +106,8 @@ struct RowOperands {
 };
 
 // One output, any kernel.
-void run_pixel(const ConvParams& p, const Epilogue& epilogue, const Image& x, const RowOperands& at,
-               int32_t top, int32_t left, const float* packed, const float* residual, float* y) {
+void run_pixel(const ConvParams& p, const Epilogue& epilogue, const Image& x, const RowOperands& at, int32_t top,
+               int32_t left, const float* packed, const float* residual, float* y) {
   const Taps rows = taps_inside(top, p.kernel[1], p.dilation[1], x.size[1]);
   const Taps columns = taps_inside(left, p.kernel[2], p.dilation[2], x.size[2]);
   for (int32_t next = 0; next < x.c; next += 4) {
@@ -118,8 +117,7 @@ void run_pixel(const ConvParams& p, const Epilogue& epilogue, const Image& x, co
       const float* from = at.x + (top + kh * p.dilation[1]) * at.x_row + c;
       const float* weight = packed + (1 + static_cast<int64_t>(kh) * p.kernel[2] + columns.begin) * x.c + c;
       for (int32_t kw = columns.begin; kw < columns.end; ++kw, weight += x.c) {
-        sum = f32x4_madd(wasm_v128_load(from + (left + kw * p.dilation[2]) * at.x_pixel),
-                         wasm_v128_load(weight), sum);
+        sum = f32x4_madd(wasm_v128_load(from + (left + kw * p.dilation[2]) * at.x_pixel), wasm_v128_load(weight), sum);
       }
     }
     store_output(epilogue, sum, residual != nullptr ? residual + c : nullptr, y + c);
@@ -169,8 +167,7 @@ void run_depthwise(const KernelArgs& args) {
     if (tile_fn == nullptr) {
       for (int32_t ow = 0; ow < y.size[2]; ++ow) {
         run_pixel(p, epilogue, x, at, top, ow * p.stride[2] - p.pad_begin[2], packed,
-                  at.residual != nullptr ? at.residual + ow * at.residual_pixel : nullptr,
-                  at.y + ow * at.y_pixel);
+                  at.residual != nullptr ? at.residual + ow * at.residual_pixel : nullptr, at.y + ow * at.y_pixel);
       }
       return;
     }
@@ -187,9 +184,8 @@ void run_depthwise(const KernelArgs& args) {
         }
       }
       tile_fn(epilogue, x.c, std::max(0, rows.end - rows.begin), columns, packed, weights,
-              std::min(kTile, y.size[2] - ow),
-              at.residual != nullptr ? at.residual + ow * at.residual_pixel : nullptr, at.residual_pixel,
-              at.y + ow * at.y_pixel, at.y_pixel);
+              std::min(kTile, y.size[2] - ow), at.residual != nullptr ? at.residual + ow * at.residual_pixel : nullptr,
+              at.residual_pixel, at.y + ow * at.y_pixel, at.y_pixel);
     }
   });
 }

@@ -35,8 +35,7 @@ void fill_bias(const KernelArgs& args, const float* bias, int32_t m, int64_t str
   constexpr int32_t kRows = 256;
   parallel_for(args.parallel, (m + kRows - 1) / kRows, [&](int tile, int) {
     for (int32_t row = tile * kRows; row < std::min(m, (tile + 1) * kRows); ++row) {
-      std::memcpy(args.out[0].as<float>() + row * stride, bias,
-                  static_cast<size_t>(channels) * sizeof(float));
+      std::memcpy(args.out[0].as<float>() + row * stride, bias, static_cast<size_t>(channels) * sizeof(float));
     }
   });
 }
@@ -94,8 +93,8 @@ void run_gemm8(const KernelArgs& args, bool dynamic) {
     const int64_t floats = packed_b_floats(group_out, k);
     scratch += align64(static_cast<uint64_t>(floats) * static_cast<uint64_t>(p.group) * sizeof(float));
     parallel_for(args.parallel, p.group, [&](int group, int) {
-      SourceB b = weights_of_group(p, args.in[1].as<float>() + static_cast<int64_t>(group) * group_out * k,
-                                   group_in, group_out);
+      SourceB b = weights_of_group(p, args.in[1].as<float>() + static_cast<int64_t>(group) * group_out * k, group_in,
+                                   group_out);
       b.bias = bias != nullptr ? bias + group * group_out : nullptr;
       pack_b(b, &serial_parallel(), packed + group * floats);
     });
@@ -116,8 +115,7 @@ void run_gemm8_dynamic(const KernelArgs& args) { run_gemm8(args, true); }
 Status check_gemm8(const KernelArgs& args, bool dynamic) {
   KILN_TRY(check_images(args, true));
   const auto& p = args.params_as<ConvParams>();
-  if (p.output_is_nhwc == 0 || p.kernel[0] != 1 || args.in[0].rank > 4)
-    return corrupt("not a 2-D NHWC convolution");
+  if (p.output_is_nhwc == 0 || p.kernel[0] != 1 || args.in[0].rank > 4) return corrupt("not a 2-D NHWC convolution");
   if (p.input_is_nhwc == 0 && !args.in[0].is_contiguous()) return corrupt("x is not dense");
   const Image x = make_image(args.in[0], p.input_is_nhwc != 0);
   const Image y = make_image(args.out[0], true);
@@ -132,8 +130,7 @@ Status check_gemm8(const KernelArgs& args, bool dynamic) {
     int64_t floats = 0;
     if (__builtin_mul_overflow(taps, group_in, &k) || k > INT32_MAX ||
         __builtin_mul_overflow(packed_b_floats(group_out, k), static_cast<int64_t>(p.group), &floats) ||
-        packed.dtype != DType::kF32 || packed.rank != 1 || packed.dims[0] != floats ||
-        !packed.is_contiguous()) {
+        packed.dtype != DType::kF32 || packed.rank != 1 || packed.dims[0] != floats || !packed.is_contiguous()) {
       return corrupt("packed weights do not fit the convolution");
     }
   }
@@ -209,8 +206,7 @@ Status check_weights(const KernelArgs& args) {
   const TensorRef& w = args.in[1];
   const Image x = make_image(args.in[0], p.input_is_nhwc != 0);
   const Image y = make_image(args.out[0], p.output_is_nhwc != 0);
-  if (w.rank != args.in[0].rank || !w.is_contiguous())
-    return corrupt("weights are not dense or of another rank");
+  if (w.rank != args.in[0].rank || !w.is_contiguous()) return corrupt("weights are not dense or of another rank");
   const Image weights = make_image(w, false);
   if (weights.n != y.c || weights.c != x.c / p.group || weights.size[0] != p.kernel[0] ||
       weights.size[1] != p.kernel[1] || weights.size[2] != p.kernel[2]) {

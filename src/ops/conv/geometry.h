@@ -34,16 +34,16 @@ inline uint64_t align64(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // Scratch of conv_f32_gemm8, or with `dynamic` of conv_f32_gemm8_dynamic: a kernel row of zeros, packed
 // weights if dynamic, the product's own.
-inline uint64_t gemm8_scratch_bytes(const ConvParams& params, int64_t n, int64_t in_channels,
-                                    int64_t out_channels, const int64_t out_size[3], bool dynamic) {
+inline uint64_t gemm8_scratch_bytes(const ConvParams& params, int64_t n, int64_t in_channels, int64_t out_channels,
+                                    const int64_t out_size[3], bool dynamic) {
   const int64_t group_in = in_channels / params.group;
   const int64_t group_out = out_channels / params.group;
   const auto k = static_cast<int32_t>(params.kernel[1] * params.kernel[2] * group_in);
   const auto m = static_cast<int32_t>(n * out_size[1] * out_size[2]);
   uint64_t bytes = align64(static_cast<uint64_t>(params.kernel[2] * group_in) * sizeof(float));
   if (dynamic) {
-    bytes += align64(static_cast<uint64_t>(packed_b_floats(group_out, k)) *
-                     static_cast<uint64_t>(params.group) * sizeof(float));
+    bytes += align64(static_cast<uint64_t>(packed_b_floats(group_out, k)) * static_cast<uint64_t>(params.group) *
+                     sizeof(float));
   }
   return bytes + gemm_scratch_bytes(params.group, m, static_cast<int32_t>(group_out), k);
 }

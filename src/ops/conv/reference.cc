@@ -58,15 +58,16 @@ void run_plain(const KernelArgs& args) {
             }
           }
         }
-        const double added = residual == nullptr
-                                 ? 0
-                                 : residual[n * r.n_stride + od * r.stride[0] + oh * r.stride[1] +
-                                            ow * r.stride[2] + o * r.c_stride];
+        const double added =
+            residual == nullptr
+                ? 0
+                : residual[n * r.n_stride + od * r.stride[0] + oh * r.stride[1] + ow * r.stride[2] + o * r.c_stride];
         const bool is_after = p.residual == static_cast<int32_t>(Residual::kAfterActivation);
-        const double value = is_after ? apply_activation(p.activation, sum) + added
-                                      : apply_activation(p.activation, sum + added);
-        args.out[0].as<float>()[n * y.n_stride + od * y.stride[0] + oh * y.stride[1] + ow * y.stride[2] +
-                                o * y.c_stride] = static_cast<float>(value);
+        const double value =
+            is_after ? apply_activation(p.activation, sum) + added : apply_activation(p.activation, sum + added);
+        args.out[0]
+            .as<float>()[n * y.n_stride + od * y.stride[0] + oh * y.stride[1] + ow * y.stride[2] + o * y.c_stride] =
+            static_cast<float>(value);
       }
     }
   });

@@ -81,27 +81,9 @@ const Case kCases[] = {
      17,
      "NOTSET",
      "conv_f32_depthwise"},
-    {"depthwise 5x5 on a tiny image",
-     {1, 8, 2, 2},
-     8,
-     {5, 5},
-     {},
-     {2, 2, 2, 2},
-     {},
-     8,
-     "NOTSET",
-     "conv_f32_depthwise"},
+    {"depthwise 5x5 on a tiny image", {1, 8, 2, 2}, 8, {5, 5}, {}, {2, 2, 2, 2}, {}, 8, "NOTSET", "conv_f32_depthwise"},
     {"depthwise 7x7", {1, 8, 9, 9}, 8, {7, 7}, {}, {3, 3, 3, 3}, {}, 8, "NOTSET", "conv_f32_depthwise"},
-    {"depthwise dilated",
-     {1, 8, 12, 11},
-     8,
-     {3, 3},
-     {},
-     {2, 2, 2, 2},
-     {2, 2},
-     8,
-     "NOTSET",
-     "conv_f32_depthwise"},
+    {"depthwise dilated", {1, 8, 12, 11}, 8, {3, 3}, {}, {2, 2, 2, 2}, {2, 2}, 8, "NOTSET", "conv_f32_depthwise"},
     {"depthwise stride 3, far pads",
      {1, 5, 4, 4},
      5,
@@ -190,15 +172,9 @@ TEST_CASE("conv_fused_activation_and_residual") {
     const char* activation;
     float a, b;
   };
-  const Fused kFused[] = {{"", 0, 0},
-                          {"Clip", 0, INFINITY},
-                          {"Clip", 0, 6},
-                          {"LeakyRelu", 0.1f, 0},
-                          {"Sigmoid", 0, 0},
-                          {"Silu", 0, 0},
-                          {"HardSigmoid", 0.2f, 0.5f},
-                          {"HardSwish", 0, 0},
-                          {"Tanh", 0, 0}};
+  const Fused kFused[] = {
+      {"", 0, 0},     {"Clip", 0, INFINITY},       {"Clip", 0, 6},      {"LeakyRelu", 0.1f, 0}, {"Sigmoid", 0, 0},
+      {"Silu", 0, 0}, {"HardSigmoid", 0.2f, 0.5f}, {"HardSwish", 0, 0}, {"Tanh", 0, 0}};
   const Case kShapes[] = {
       {"gemm", {2, 12, 6, 7}, 20, {3, 3}, {}, {1, 1, 1, 1}, {}},
       {"gemm in two blocks", {1, 420, 5, 5}, 9, {1, 1}, {}, {}, {}},
@@ -216,9 +192,7 @@ TEST_CASE("conv_fused_activation_and_residual") {
           test.input(nhwc ? to_nhwc(x) : x).constant(random_tensor(weights_shape(c), 5));
           test.constant(random_tensor({c.filters}, 6));
           if (*f.activation != 0) {
-            test.attr("activation", std::string(f.activation))
-                .attr("activation_a", f.a)
-                .attr("activation_b", f.b);
+            test.attr("activation", std::string(f.activation)).attr("activation_a", f.a).attr("activation_b", f.b);
           }
           if (*residual != 0) {
             Shape shape = c.x;
@@ -252,8 +226,7 @@ TEST_CASE("conv_values") {
   strided.expect_reference(0, {1, 1, 3, 3}, {12, 27, 24, 63, 108, 81, 72, 117, 84});
   OpTest grouped("Conv");
   grouped.input(make_tensor(DType::kF32, {1, 2, 1, 2}, {1, 2, 3, 4}));
-  grouped.constant(make_tensor(DType::kF32, {2, 1, 1, 1}, {10, 100}))
-      .constant(make_tensor(DType::kF32, {2}, {1, 2}));
+  grouped.constant(make_tensor(DType::kF32, {2, 1, 1, 1}, {10, 100})).constant(make_tensor(DType::kF32, {2}, {1, 2}));
   grouped.attr("group", int64_t{2}).expect_reference(0, {1, 2, 1, 2}, {11, 21, 302, 402});
 }
 
@@ -268,9 +241,7 @@ TEST_CASE("conv_bad_forms_are_reported") {
   test().attr("group", int64_t{3}).expect_problem("group=3; required: a divisor of channels=4");
   test().attr("group", int64_t{0}).expect_problem("group=0");
   test().attr("group", int64_t{2}).expect_problem("channels=4; required: group=2 times W's 4");
-  test()
-      .ints("kernel_shape", {5, 5})
-      .expect_problem("kernel_shape=[5, 5]; required: that of the weights, [3, 3]");
+  test().ints("kernel_shape", {5, 5}).expect_problem("kernel_shape=[5, 5]; required: that of the weights, [3, 3]");
   test().ints("strides", {1}).expect_problem("strides=[1]");
   test().ints("strides", {0, 1}).expect_problem("strides=[0, 1]");
   test().ints("dilations", {1, -1}).expect_problem("dilations=[1, -1]");
@@ -281,15 +252,55 @@ TEST_CASE("conv_bad_forms_are_reported") {
   test().absent().input(random_tensor({1, 6, 5, 5}, 3)).expect_problem("shape of residual");
   test().attr("activation", std::string("Gelu")).expect_problem("activation=Gelu is not supported");
   OpTest("Conv").input(x).constant(random_tensor({6, 4, 3}, 2)).expect_problem("rank of W=3");
-  OpTest("Conv")
-      .input(random_tensor({4, 5}, 1))
-      .constant(random_tensor({6, 4}, 2))
-      .expect_problem("rank of X=2");
+  OpTest("Conv").input(random_tensor({4, 5}, 1)).constant(random_tensor({6, 4}, 2)).expect_problem("rank of X=2");
   OpTest("Conv")
       .input(random_tensor({1, 4, 5, 5}, 1, 0, 9, DType::kF64))
       .constant(w)
       .expect_problem("f64 is not supported");
   OpTest("Conv").input(x).expect_problem("number of inputs=1");
+}
+
+TEST_CASE("conv_checks_hold_against_changed_steps") {
+  const char* kGuarded[] = {"1x1",
+                            "3x3 odd channels",
+                            "first layer of ResNet",
+                            "asymmetric pads",
+                            "dilation",
+                            "group 2",
+                            "1x1 on one pixel",
+                            "batch 3",
+                            "depthwise 3x3",
+                            "depthwise 7x7",
+                            "depthwise 5x5 stride 2",
+                            "1-D",
+                            "3-D"};
+  for (const char* name : kGuarded) {
+    const Case* found = nullptr;
+    for (const Case& c : kCases) found = std::string(c.name) == name ? &c : found;
+    REQUIRE(found != nullptr);
+    INFO(name);
+    const Case& c = *found;
+    const Tensor x = random_tensor(c.x, 1);
+    const Tensor w = random_tensor(weights_shape(c), 2);
+    const Tensor bias = random_tensor({c.filters}, 3);
+    make_test(c, true).input(to_nhwc(x)).constant(w).constant(bias).expect_check_guards();
+    make_test(c, true).input(to_nhwc(x)).constant(w).input(bias).expect_check_guards();
+    make_test(c, true).input(to_nhwc(x)).input(w).input(bias).expect_check_guards();
+    make_test(c, false).input(x).constant(w).constant(bias).expect_check_guards();
+    if (c.x.rank == 5) continue;
+    make_test(c, true).attr("input_layout", std::string("NCHW")).input(x).constant(w).expect_check_guards();
+  }
+  for (const char* residual : {"before_activation", "after_activation"}) {
+    OpTest("Conv")
+        .attr("layout", std::string("NHWC"))
+        .attr("residual", std::string(residual))
+        .attr("activation", std::string("Silu"))
+        .input(random_tensor({2, 4, 5, 8}, 1))
+        .constant(random_tensor({12, 8, 1, 1}, 2))
+        .absent()
+        .input(random_tensor({2, 4, 5, 12}, 3))
+        .expect_check_guards();
+  }
 }
 
 }  // namespace kiln::test

@@ -30,8 +30,7 @@ void resolve_pads(const NodeView& node, const int64_t in_size[3], Window* window
     const int64_t extent = (window->kernel[i] - 1) * window->dilation[i] + 1;
     const int64_t full = window->stride[i] * (in_size[i] - 1) + extra + extent;
     const bool is_same = window->auto_pad == "SAME_UPPER" || window->auto_pad == "SAME_LOWER";
-    const size_t skipped =
-        shape.size() > size_t(window->spatial) ? shape.size() - size_t(window->spatial) : 0;
+    const size_t skipped = shape.size() > size_t(window->spatial) ? shape.size() - size_t(window->spatial) : 0;
     if (axis >= 0 && (!shape.empty() || is_same)) {
       out_size[i] = shape.empty() ? in_size[i] * window->stride[i] : shape[skipped + size_t(axis)];
       const int64_t total = std::max<int64_t>(0, full - out_size[i]);
@@ -78,8 +77,7 @@ void infer(const NodeView& node, Inference& out) {
   const int64_t channels = channels_of(node);
   const int64_t group = node.attr_int("group", 1);
   if (group < 1 || channels % group != 0) {
-    out.invalid("group", std::to_string(group),
-                strf("a divisor of channels=%lld", static_cast<long long>(channels)));
+    out.invalid("group", std::to_string(group), strf("a divisor of channels=%lld", static_cast<long long>(channels)));
     return;
   }
   if (w[0] != channels) {
@@ -151,8 +149,8 @@ void pack_phase(const ConvTransposeParams& p, const AxisPhase& rows, const AxisP
   pack_b(b, &serial_parallel(), to);
 }
 
-TensorPtr pack_phases(const ConvTransposeParams& p, const Tensor& w, const Tensor* bias,
-                      const PhaseSizes& sizes, const int64_t out_size[3]) {
+TensorPtr pack_phases(const ConvTransposeParams& p, const Tensor& w, const Tensor* bias, const PhaseSizes& sizes,
+                      const int64_t out_size[3]) {
   auto packed = std::make_shared<Tensor>(DType::kF32, Shape{sizes.packed_floats});
   if (packed->data() == nullptr) return nullptr;
   const auto group_in = static_cast<int32_t>(w.shape()[0] / p.group);
@@ -162,8 +160,7 @@ TensorPtr pack_phases(const ConvTransposeParams& p, const Tensor& w, const Tenso
                  [&](const AxisPhase& rows, const AxisPhase& columns, int32_t, int32_t) {
                    const int64_t floats = phase_floats(p, rows, columns, group_in, group_out) / p.group;
                    for (int32_t g = 0; g < p.group; ++g, to += floats) {
-                     const float* from =
-                         w.as<float>() + int64_t{g} * group_in * group_out * p.kernel[1] * p.kernel[2];
+                     const float* from = w.as<float>() + int64_t{g} * group_in * group_out * p.kernel[1] * p.kernel[2];
                      const float* group_bias = bias != nullptr ? bias->as<float>() + g * group_out : nullptr;
                      pack_phase(p, rows, columns, from, group_bias, group_in, group_out, to);
                    }
@@ -186,18 +183,17 @@ Status lower(const NodeView& node, Lowering& out) {
   const Tensor* weights = node.constant(1);
   const Tensor* bias = node.constant(2);
   const bool constant = weights != nullptr && (bias != nullptr || !node.has_input(2));
-  const bool plain_window = params.dilation[1] == 1 && params.dilation[2] == 1 &&
-                            params.stride[1] <= kMaxPhaseStride && params.stride[2] <= kMaxPhaseStride;
+  const bool plain_window = params.dilation[1] == 1 && params.dilation[2] == 1 && params.stride[1] <= kMaxPhaseStride &&
+                            params.stride[2] <= kMaxPhaseStride;
   out.kernel = "conv_transpose_f32_plain";
   if (params.is_nhwc == 0 || x.rank == 5 || !constant || !plain_window) return {};
-  const PhaseSizes sizes = phase_sizes(params, x[0], w[0] / params.group, w[1],
-                                       static_cast<int32_t>(out_size[1]), static_cast<int32_t>(out_size[2]));
+  const PhaseSizes sizes = phase_sizes(params, x[0], w[0] / params.group, w[1], static_cast<int32_t>(out_size[1]),
+                                       static_cast<int32_t>(out_size[2]));
   if (sizes.packed_floats > INT32_MAX) return {};
   out.kernel = "conv_transpose_f32_phases";
   out.scratch_bytes = sizes.scratch_bytes;
   out.inputs = {operand(0), {kNoValue, pack_phases(params, *weights, bias, sizes, out_size)}};
-  if (out.inputs[1].packed == nullptr)
-    return {Code::kOutOfMemory, "no memory for packed weights", node.node().name};
+  if (out.inputs[1].packed == nullptr) return {Code::kOutOfMemory, "no memory for packed weights", node.node().name};
   return {};
 }
 

@@ -10,8 +10,7 @@ void conv_transpose_reference(const KernelArgs& args);
 
 namespace {
 
-constexpr int32_t kMaxSize =
-    1 << 24;  // of kernel, stride, dilation, pad and spatial dims: sums stay within 32 bits
+constexpr int32_t kMaxSize = 1 << 24;  // of kernel, stride, dilation, pad and spatial dims: sums stay within 32 bits
 
 int32_t pixel_stride(const TensorRef& nhwc) {
   const int32_t stride = row_stride(nhwc);
@@ -28,41 +27,40 @@ void run_phases(const KernelArgs& args) {
   std::memset(args.scratch, 0, sizes.zero_bytes);
   const int64_t y_pixel = pixel_stride(args.out[0]);
   const float* packed = args.in[1].as<float>();
-  for_each_phase(p, y.size[1], y.size[2],
-                 [&](const AxisPhase& rows, const AxisPhase& columns, int32_t h, int32_t w) {
-                   WindowRows window;
-                   window.x = args.in[0].as<float>();
-                   window.zeros = static_cast<const float*>(args.scratch);
-                   window.pixel_stride = pixel_stride(args.in[0]);
-                   window.image_stride = window.pixel_stride * x.size[1] * x.size[2];
-                   window.height = x.size[1];
-                   window.width = x.size[2];
-                   window.out_height = rows.num_outputs;
-                   window.out_width = columns.num_outputs;
-                   window.kernel_w = columns.num_taps;
-                   window.dilation_h = window.dilation_w = -1;
-                   window.pad_top = -rows.offset;
-                   window.pad_left = -columns.offset;
-                   window.group_channels = group_in;
+  for_each_phase(p, y.size[1], y.size[2], [&](const AxisPhase& rows, const AxisPhase& columns, int32_t h, int32_t w) {
+    WindowRows window;
+    window.x = args.in[0].as<float>();
+    window.zeros = static_cast<const float*>(args.scratch);
+    window.pixel_stride = pixel_stride(args.in[0]);
+    window.image_stride = window.pixel_stride * x.size[1] * x.size[2];
+    window.height = x.size[1];
+    window.width = x.size[2];
+    window.out_height = rows.num_outputs;
+    window.out_width = columns.num_outputs;
+    window.kernel_w = columns.num_taps;
+    window.dilation_h = window.dilation_w = -1;
+    window.pad_top = -rows.offset;
+    window.pad_left = -columns.offset;
+    window.group_channels = group_in;
 
-                   Gemm gemm;
-                   gemm.num_groups = p.group;
-                   gemm.m = y.n * rows.num_outputs * columns.num_outputs;
-                   gemm.n = group_out;
-                   gemm.k = rows.num_taps * columns.num_taps * group_in;
-                   gemm.pack_rows = pack_window_rows;
-                   gemm.pack_context = &window;
-                   gemm.b = packed;
-                   gemm.c = args.out[0].as<float>() + (int64_t{h} * y.size[2] + w) * y_pixel;
-                   gemm.c_rows.width = columns.num_outputs;
-                   gemm.c_rows.height = rows.num_outputs;
-                   gemm.c_rows.x_stride = p.stride[2] * y_pixel;
-                   gemm.c_rows.y_stride = int64_t{p.stride[1]} * y.size[2] * y_pixel;
-                   gemm.c_rows.i_stride = int64_t{y.size[1]} * y.size[2] * y_pixel;
-                   gemm.activation = p.activation;
-                   run_gemm(gemm, args.parallel, static_cast<char*>(args.scratch) + sizes.zero_bytes);
-                   packed += phase_floats(p, rows, columns, group_in, group_out);
-                 });
+    Gemm gemm;
+    gemm.num_groups = p.group;
+    gemm.m = y.n * rows.num_outputs * columns.num_outputs;
+    gemm.n = group_out;
+    gemm.k = rows.num_taps * columns.num_taps * group_in;
+    gemm.pack_rows = pack_window_rows;
+    gemm.pack_context = &window;
+    gemm.b = packed;
+    gemm.c = args.out[0].as<float>() + (int64_t{h} * y.size[2] + w) * y_pixel;
+    gemm.c_rows.width = columns.num_outputs;
+    gemm.c_rows.height = rows.num_outputs;
+    gemm.c_rows.x_stride = p.stride[2] * y_pixel;
+    gemm.c_rows.y_stride = int64_t{p.stride[1]} * y.size[2] * y_pixel;
+    gemm.c_rows.i_stride = int64_t{y.size[1]} * y.size[2] * y_pixel;
+    gemm.activation = p.activation;
+    run_gemm(gemm, args.parallel, static_cast<char*>(args.scratch) + sizes.zero_bytes);
+    packed += phase_floats(p, rows, columns, group_in, group_out);
+  });
 }
 
 Status check_images(const KernelArgs& args, bool dense) {
@@ -103,13 +101,11 @@ Status check_phases(const KernelArgs& args) {
   const conv::Image x = conv::make_image(args.in[0], true);
   const conv::Image y = conv::make_image(args.out[0], true);
   const TensorRef& packed = args.in[1];
-  if (p.is_nhwc == 0 || args.in[0].rank > 4 || p.kernel[0] != 1 ||
-      (args.num_in > 2 && args.in[2].present())) {
+  if (p.is_nhwc == 0 || args.in[0].rank > 4 || p.kernel[0] != 1 || (args.num_in > 2 && args.in[2].present())) {
     return corrupt("not a 2-D NHWC convolution with its bias packed");
   }
   for (int i = 0; i < 3; ++i) {
-    if (p.dilation[i] != 1 || p.stride[i] > kMaxPhaseStride)
-      return corrupt("dilation or stride out of range");
+    if (p.dilation[i] != 1 || p.stride[i] > kMaxPhaseStride) return corrupt("dilation or stride out of range");
   }
   const int64_t group_in = x.c / p.group;
   int64_t k = 0;
@@ -136,8 +132,7 @@ Status check_plain(const KernelArgs& args) {
     return corrupt("weights do not fit the convolution");
   }
   const bool has_bias = args.num_in > 2 && args.in[2].present();
-  if (has_bias && (args.in[2].rank != 1 || args.in[2].dims[0] != y.c))
-    return corrupt("bias does not fit the output");
+  if (has_bias && (args.in[2].rank != 1 || args.in[2].dims[0] != y.c)) return corrupt("bias does not fit the output");
   return {};
 }
 

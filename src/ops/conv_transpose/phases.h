@@ -19,8 +19,7 @@ struct AxisPhase {
   int32_t num_outputs = 0;
 };
 
-inline AxisPhase axis_phase(int32_t phase, int32_t kernel, int32_t stride, int32_t pad_begin,
-                            int32_t out_size) {
+inline AxisPhase axis_phase(int32_t phase, int32_t kernel, int32_t stride, int32_t pad_begin, int32_t out_size) {
   AxisPhase axis;
   axis.first_tap = (phase + pad_begin) % stride;
   axis.num_taps = axis.first_tap < kernel ? (kernel - axis.first_tap + stride - 1) / stride : 0;
@@ -41,8 +40,8 @@ void for_each_phase(const ConvTransposeParams& p, int32_t out_height, int32_t ou
 }
 
 // Floats of a phase's packed weights, all groups.
-inline int64_t phase_floats(const ConvTransposeParams& p, const AxisPhase& y, const AxisPhase& x,
-                            int64_t group_in, int64_t group_out) {
+inline int64_t phase_floats(const ConvTransposeParams& p, const AxisPhase& y, const AxisPhase& x, int64_t group_in,
+                            int64_t group_out) {
   return packed_b_floats(group_out, int64_t{y.num_taps} * x.num_taps * group_in) * p.group;
 }
 
@@ -52,8 +51,8 @@ struct PhaseSizes {
   size_t scratch_bytes = 0;
 };
 
-inline PhaseSizes phase_sizes(const ConvTransposeParams& p, int64_t batch, int64_t group_in,
-                              int64_t group_out, int32_t out_height, int32_t out_width) {
+inline PhaseSizes phase_sizes(const ConvTransposeParams& p, int64_t batch, int64_t group_in, int64_t group_out,
+                              int32_t out_height, int32_t out_width) {
   PhaseSizes sizes;
   size_t product = 0;
   for_each_phase(p, out_height, out_width, [&](const AxisPhase& y, const AxisPhase& x, int32_t, int32_t) {

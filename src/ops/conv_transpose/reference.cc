@@ -42,13 +42,11 @@ void conv_transpose_reference(const KernelArgs& args) {
           const float* pixel =
               args.in[0].as<float>() + n * x.n_stride + d * x.stride[0] + h * x.stride[1] + v * x.stride[2];
           for (int32_t c = first_channel; c < first_channel + group_in; ++c) {
-            const float weight =
-                args.in[1].as<float>()[(int64_t{c} * group_out + o % group_out) * taps + tap];
+            const float weight = args.in[1].as<float>()[(int64_t{c} * group_out + o % group_out) * taps + tap];
             sum += static_cast<double>(pixel[c * x.c_stride]) * weight;
           }
         }
-        float* to =
-            args.out[0].as<float>() + n * y.n_stride + od * y.stride[0] + oh * y.stride[1] + ow * y.stride[2];
+        float* to = args.out[0].as<float>() + n * y.n_stride + od * y.stride[0] + oh * y.stride[1] + ow * y.stride[2];
         to[o * y.c_stride] = static_cast<float>(apply_activation(p.activation, sum));
       }
     }

@@ -52,8 +52,7 @@ TEST_CASE("conv_transpose: kernels against the reference, both layouts, weights 
   for (const Case& c : kCases) {
     CAPTURE(print_shape(c.x));
     CAPTURE(print_shape(c.w));
-    for (int bits = 0; bits < 4; ++bits)
-      make_test(c, bits & 1, bits & 2).expect_kernel_matches_reference(1e-5);
+    for (int bits = 0; bits < 4; ++bits) make_test(c, bits & 1, bits & 2).expect_kernel_matches_reference(1e-5);
   }
 }
 
@@ -85,8 +84,7 @@ TEST_CASE("conv_transpose: known values, output_shape and auto_pad") {
       .attr("auto_pad", std::string("SAME_UPPER"))
       .input(x)
       .input(w)
-      .expect_reference(0, {1, 1, 4, 4},
-                        {1, 10, 2, 20, 100, 1000, 200, 2000, 3, 30, 4, 40, 300, 3000, 400, 4000});
+      .expect_reference(0, {1, 1, 4, 4}, {1, 10, 2, 20, 100, 1000, 200, 2000, 3, 30, 4, 40, 300, 3000, 400, 4000});
   OpTest("ConvTranspose")
       .ints("output_shape", {2, 3})
       .input(x)
@@ -109,4 +107,11 @@ TEST_CASE("conv_transpose: bad forms are told") {
       .input(random({1, 3, 3, 3}, 1))
       .input(random({3, 2, 2, 2}, 2))
       .expect_problem("output_padding");
+}
+
+TEST_CASE("conv_transpose: checks hold against changed steps") {
+  for (const Case& c : kCases) {
+    CAPTURE(print_shape(c.w));
+    for (int bits = 0; bits < 4; ++bits) make_test(c, bits & 1, bits & 2).expect_check_guards();
+  }
 }

@@ -29,8 +29,10 @@ void run(const KernelArgs& args) {
   };
   StridedCopy copy;
   for (const auto& loop : loops) {
-    if (p.to_depth) copy.add(loop.count, loop.wide_stride, loop.deep_stride);
-    else copy.add(loop.count, loop.deep_stride, loop.wide_stride);
+    if (p.to_depth)
+      copy.add(loop.count, loop.wide_stride, loop.deep_stride);
+    else
+      copy.add(loop.count, loop.deep_stride, loop.wide_stride);
   }
   strided_copy(args.parallel, copy, x.data, y.data, item_bytes(x));
 }

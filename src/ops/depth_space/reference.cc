@@ -22,8 +22,10 @@ void depth_space_reference(const KernelArgs& args) {
     index[axes.h] /= block;
     index[axes.w] /= block;
     const int64_t d = offset_of(deep, index);
-    if (p.to_depth) copy_item(deep, d, wide, k);
-    else copy_item(wide, k, deep, d);
+    if (p.to_depth)
+      copy_item(deep, d, wide, k);
+    else
+      copy_item(wide, k, deep, d);
   }
 }
 

@@ -293,7 +293,8 @@ int read_cumsum_axis(const NodeView& node, Inference* out) {
       normalize_axis(element_as_i64(tensor->dtype(), tensor->data(), 0), rank, &axis)) {
     return axis;
   }
-  if (out) out->invalid("axis", tensor ? print_ints(constant_ints(*tensor)) : "absent", strf("within [-%d, %d)", rank, rank));
+  if (out)
+    out->invalid("axis", tensor ? print_ints(constant_ints(*tensor)) : "absent", strf("within [-%d, %d)", rank, rank));
   return -1;
 }
 

@@ -1,5 +1,5 @@
-// Elements picked or placed by indices: Gather, GatherElements, GatherND, ScatterElements, ScatterND, OneHot, TopK, Trilu,
-// CumSum, NonZero.
+// Elements picked or placed by indices: Gather, GatherElements, GatherND, ScatterElements, ScatterND, OneHot, TopK,
+// Trilu, CumSum, NonZero.
 //
 // Indices are data at run time. Negative ones count from the end; what is still outside is clamped to the nearest
 // element when gathering, dropped when scattering and nowhere hot in OneHot, so that no index reaches outside a tensor.

@@ -64,8 +64,8 @@ Status check_gather(const KernelArgs& args) {
   if (data.dtype != y.dtype || !are_indices(indices)) return corrupt("gather: dtypes");
   if (axis < 0 || axis >= data.rank || y.rank != data.rank + indices.rank - 1) return corrupt("gather: axis or rank");
   for (int i = 0; i < y.rank; ++i) {
-    const int32_t dim = i < axis ? data.dims[i]
-                                 : (i < axis + indices.rank ? indices.dims[i - axis] : data.dims[i + 1 - indices.rank]);
+    const int32_t dim =
+        i < axis ? data.dims[i] : (i < axis + indices.rank ? indices.dims[i - axis] : data.dims[i + 1 - indices.rank]);
     if (y.dims[i] != dim) return corrupt("gather: dims do not match");
   }
   if (data.dims[axis] == 0 && count_elements(y) > 0) return corrupt("gather: nothing to gather");
@@ -127,8 +127,7 @@ Status check_gather_nd(const KernelArgs& args) {
     if (data.dims[i] != indices.dims[i]) return corrupt("gather_nd: batch dims do not match");
   }
   for (int i = 0; i < y.rank; ++i) {
-    const int32_t dim =
-        i < indices.rank - 1 ? indices.dims[i] : data.dims[i - (indices.rank - 1) + batch + depth];
+    const int32_t dim = i < indices.rank - 1 ? indices.dims[i] : data.dims[i - (indices.rank - 1) + batch + depth];
     if (y.dims[i] != dim) return corrupt("gather_nd: dims do not match");
   }
   if (count_elements(data) == 0 && count_elements(y) > 0) return corrupt("gather_nd: nothing to gather");
@@ -244,7 +243,11 @@ void topk(const KernelArgs& args) {
   parallel_for(args.parallel, static_cast<int>(lines), [&](int line, int) {
     const int64_t begin = line / inner * dim * inner + line % inner;
     const int64_t out_begin = line / inner * k * inner + line % inner;
-    Heap heap = {x.dtype, p.smallest != 0, inner, dtype_bytes(x.dtype), mutable_item_at(y, out_begin),
+    Heap heap = {x.dtype,
+                 p.smallest != 0,
+                 inner,
+                 dtype_bytes(x.dtype),
+                 mutable_item_at(y, out_begin),
                  args.out[1].as<int64_t>() + out_begin};
     const auto put = [&](int64_t at, int64_t i) {
       copy_item(y, out_begin + at * inner, x, begin + i * inner);

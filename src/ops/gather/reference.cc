@@ -19,11 +19,16 @@ int64_t clamp_index(int64_t index, int64_t dim) { return index < 0 ? 0 : (index 
 template <typename T>
 T reduce(Reduction reduction, T old, T update) {
   switch (reduction) {
-    case Reduction::kAdd: return old + update;
-    case Reduction::kMul: return old * update;
-    case Reduction::kMax: return old < update ? update : old;
-    case Reduction::kMin: return update < old ? update : old;
-    case Reduction::kNone: break;
+    case Reduction::kAdd:
+      return old + update;
+    case Reduction::kMul:
+      return old * update;
+    case Reduction::kMax:
+      return old < update ? update : old;
+    case Reduction::kMin:
+      return update < old ? update : old;
+    case Reduction::kNone:
+      break;
   }
   return update;
 }
@@ -212,10 +217,14 @@ void cumsum_reference(const KernelArgs& args) {
       const int64_t at = begin + (p.reverse ? dim - 1 - k : k) * inner;
       const double before = sum;
       const uint64_t whole_before = whole;
-      if (floats) sum += element_as_f64(x.dtype, x.data, at);
-      else whole += static_cast<uint64_t>(element_as_i64(x.dtype, x.data, at));
-      if (floats) store_f64(y.dtype, y.data, at, p.exclusive ? before : sum);
-      else store_i64(y.dtype, y.data, at, static_cast<int64_t>(p.exclusive ? whole_before : whole));
+      if (floats)
+        sum += element_as_f64(x.dtype, x.data, at);
+      else
+        whole += static_cast<uint64_t>(element_as_i64(x.dtype, x.data, at));
+      if (floats)
+        store_f64(y.dtype, y.data, at, p.exclusive ? before : sum);
+      else
+        store_i64(y.dtype, y.data, at, static_cast<int64_t>(p.exclusive ? whole_before : whole));
     }
   }
 }

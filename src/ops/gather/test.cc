@@ -39,7 +39,8 @@ TEST_CASE("gather_kernel_matches_reference") {
       binary("Gather", data, random_tensor({2}, 2, -5, 5, DType::kI32), axis).expect_kernel_matches_reference(0);
     }
   }
-  binary("Gather", random_tensor({400, 300}, 1), random_tensor({500}, 2, 0, 399, DType::kI32)).expect_kernel_matches_reference(0);
+  binary("Gather", random_tensor({400, 300}, 1), random_tensor({500}, 2, 0, 399, DType::kI32))
+      .expect_kernel_matches_reference(0);
 }
 
 TEST_CASE("gather_clamps_indices_that_are_data_and_rejects_constant_ones") {
@@ -112,7 +113,10 @@ TEST_CASE("one_hot") {
   test.expect_reference(0, {3, 3}, {2, 0.5, 0.5, 0.5, 0.5, 2, 0.5, 0.5, 0.5});
   test.expect_kernel_matches_reference(0);
   OpTest axis("OneHot", 11);
-  axis.attr("axis", int64_t{0}).input(i64({2}, {0, 1})).constant_i64({2}).constant(make_tensor(DType::kI32, {2}, {0, 1}));
+  axis.attr("axis", int64_t{0})
+      .input(i64({2}, {0, 1}))
+      .constant_i64({2})
+      .constant(make_tensor(DType::kI32, {2}, {0, 1}));
   axis.expect_reference(0, {2, 2}, {1, 0, 0, 1});
 }
 

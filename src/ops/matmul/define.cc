@@ -33,8 +33,7 @@ bool read_gemm(const NodeView& node, Inference* out, Product* product) {
   product->k = a[trans_a ? 0 : 1];
   product->n = b[trans_b ? 0 : 1];
   if (b[trans_b ? 1 : 0] != product->k) {
-    if (out)
-      out->invalid("shape of B", print_shape(b), strf("K=%lld as A has", static_cast<long long>(product->k)));
+    if (out) out->invalid("shape of B", print_shape(b), strf("K=%lld as A has", static_cast<long long>(product->k)));
     return false;
   }
   product->output = Shape{product->m, product->n};
@@ -208,8 +207,7 @@ Status lower(const NodeView& node, Lowering& out) {
   out.kernel = "matmul_f32_gemm8";
   const Tensor* bias = constant_bias(node, params);
   out.inputs[1] = {kNoValue, pack_weights(params, *weights, bias)};
-  if (out.inputs[1].packed == nullptr)
-    return {Code::kOutOfMemory, "no memory for packed weights", node.node().name};
+  if (out.inputs[1].packed == nullptr) return {Code::kOutOfMemory, "no memory for packed weights", node.node().name};
   if (bias != nullptr) out.inputs[2] = {};
   return {};
 }
@@ -223,8 +221,8 @@ std::span<const OpDef> definitions() {
        "u32, i64, u64 "
        "run plainly)",
        infer, make_params, matmul_reference, nullptr, lower},
-      {"MatMul", "", 1, "y = A * B by NumPy's rules; f32 (other floats, i32, u32, i64, u64 run plainly)",
-       infer, make_params, matmul_reference, nullptr, lower},
+      {"MatMul", "", 1, "y = A * B by NumPy's rules; f32 (other floats, i32, u32, i64, u64 run plainly)", infer,
+       make_params, matmul_reference, nullptr, lower},
   };
   return kDefs;
 }

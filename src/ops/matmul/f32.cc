@@ -29,8 +29,8 @@ void fill_with_c(const KernelArgs& args, const MatmulParams& p, float* y) {
 }
 
 // The product of matrix `a_index` of a with packed b, into matrix `batch` of y.
-void run_product(const KernelArgs& args, const MatmulParams& p, int64_t a_index, int64_t batch,
-                 const float* packed, void* scratch) {
+void run_product(const KernelArgs& args, const MatmulParams& p, int64_t a_index, int64_t batch, const float* packed,
+                 void* scratch) {
   MatrixRows rows;
   rows.data = args.in[0].as<float>() + a_index * p.m * p.k;
   rows.row_stride = p.trans_a ? 1 : p.k;
@@ -135,8 +135,7 @@ Status check_f32(const KernelArgs& args, bool packed_b) {
   if (floats > INT32_MAX) return corrupt("b is too large");
   uint64_t scratch = gemm_scratch_bytes(1, p.m, p.n, p.k);
   if (packed_b) {
-    if (args.in[1].rank != 1 || args.in[1].dims[0] != floats)
-      return corrupt("packed weights do not fit the product");
+    if (args.in[1].rank != 1 || args.in[1].dims[0] != floats) return corrupt("packed weights do not fit the product");
   } else {
     scratch += align64(static_cast<uint64_t>(floats) * sizeof(float));
   }

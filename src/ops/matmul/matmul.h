@@ -23,8 +23,7 @@ struct MatmulParams {
   int32_t m = 0, n = 0, k = 0;  // of one product; where b has no batch, the batches of a are more rows
   int32_t batch_rank = 0;
   int32_t batch_dims[kMaxBatchRank] = {};
-  int32_t a_steps[kMaxBatchRank] =
-      {};  // matrices of a from one index of a batch axis to the next; 0 = broadcast
+  int32_t a_steps[kMaxBatchRank] = {};  // matrices of a from one index of a batch axis to the next; 0 = broadcast
   int32_t b_steps[kMaxBatchRank] = {};
   int32_t trans_a = 0, trans_b = 0;
   int32_t c_row_stride = 0, c_column_stride = 0;  // elements; 0 = broadcast

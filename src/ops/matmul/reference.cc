@@ -7,8 +7,7 @@ namespace {
 
 // Sums of floats in double, of integers in 64 bits with wrap-around.
 template <typename Sum, Sum (*kLoad)(DType, const void*, int64_t)>
-Sum dot(const MatmulParams& p, const TensorRef& a, const TensorRef& b, MatrixPair pair, int32_t m,
-        int32_t n) {
+Sum dot(const MatmulParams& p, const TensorRef& a, const TensorRef& b, MatrixPair pair, int32_t m, int32_t n) {
   const int64_t a_base = pair.a * p.m * p.k;
   const int64_t b_base = pair.b * p.k * p.n;
   Sum sum = 0;
@@ -46,8 +45,7 @@ void matmul_reference(const KernelArgs& args) {
         } else {
           uint64_t sum = dot<uint64_t, load_u64>(p, a, b, pair, m, n);
           if (p.alpha != 1)
-            sum = static_cast<uint64_t>(
-                static_cast<int64_t>(static_cast<double>(static_cast<int64_t>(sum)) * p.alpha));
+            sum = static_cast<uint64_t>(static_cast<int64_t>(static_cast<double>(static_cast<int64_t>(sum)) * p.alpha));
           if (has_c) {
             const int64_t c = element_as_i64(args.in[2].dtype, args.in[2].data, from_c);
             sum += p.beta == 1 ? static_cast<uint64_t>(c)

@@ -93,10 +93,7 @@ TEST_CASE("gemm: transposes, alpha, beta and every shape of C") {
       CAPTURE(print_shape(c));
       CAPTURE(bits);
       OpTest test("Gemm");
-      test.attr("transA", int64_t{trans_a})
-          .attr("transB", int64_t{trans_b})
-          .attr("alpha", 0.5f)
-          .attr("beta", 2.0f);
+      test.attr("transA", int64_t{trans_a}).attr("transB", int64_t{trans_b}).attr("alpha", 0.5f).attr("beta", 2.0f);
       test.input(random(trans_a ? Shape{9, 6} : Shape{6, 9}, ++seed));
       const Tensor b = random(trans_b ? Shape{13, 9} : Shape{9, 13}, ++seed);
       const Tensor c_values = random(c, ++seed);
@@ -107,10 +104,7 @@ TEST_CASE("gemm: transposes, alpha, beta and every shape of C") {
       test.expect_kernel_matches_reference(1e-5);
     }
   }
-  OpTest("Gemm")
-      .input(random({1, 512}, 1))
-      .constant(random({512, 1000}, 2))
-      .expect_kernel_matches_reference(1e-4);
+  OpTest("Gemm").input(random({1, 512}, 1)).constant(random({512, 1000}, 2)).expect_kernel_matches_reference(1e-4);
   OpTest("Gemm", 11)
       .input(random({3, 8}, 1))
       .constant(random({8, 2}, 2))
@@ -127,18 +121,13 @@ TEST_CASE("gemm: known values") {
 }
 
 TEST_CASE("matmul: kernels by what is constant") {
-  CHECK(OpTest("MatMul").input(random({2, 3}, 1)).constant(random({3, 4}, 2)).kernel_name() ==
-        "matmul_f32_gemm8");
-  CHECK(OpTest("MatMul").input(random({2, 3}, 1)).input(random({3, 4}, 2)).kernel_name() ==
-        "matmul_f32_gemm8_dynamic");
+  CHECK(OpTest("MatMul").input(random({2, 3}, 1)).constant(random({3, 4}, 2)).kernel_name() == "matmul_f32_gemm8");
+  CHECK(OpTest("MatMul").input(random({2, 3}, 1)).input(random({3, 4}, 2)).kernel_name() == "matmul_f32_gemm8_dynamic");
 }
 
 TEST_CASE("matmul: bad forms are told") {
   OpTest("MatMul").input(random({2, 3}, 1)).input(random({4, 5}, 2)).expect_problem("shape of B=[4, 5]");
-  OpTest("MatMul")
-      .input(random({2, 2, 3}, 1))
-      .input(random({3, 3, 5}, 2))
-      .expect_problem("multiplies with A");
+  OpTest("MatMul").input(random({2, 2, 3}, 1)).input(random({3, 3, 5}, 2)).expect_problem("multiplies with A");
   OpTest("Gemm").input(random({2, 3, 1}, 1)).input(random({3, 5}, 2)).expect_problem("rank of A, B=3, 2");
   OpTest("Gemm")
       .input(random({2, 3}, 1))
@@ -149,4 +138,23 @@ TEST_CASE("matmul: bad forms are told") {
       .input(random({2, 3}, 1))
       .input(random_tensor({3, 5}, 2, 0, 9, DType::kI32))
       .expect_problem("dtype of input 1=i32");
+}
+
+TEST_CASE("matmul: checks hold against changed steps") {
+  const Tensor b = random({4, 5}, 2);
+  OpTest("MatMul").input(random({3, 4}, 1)).constant(b).expect_check_guards();
+  OpTest("MatMul").input(random({1, 4}, 1)).constant(b).constant(random({5}, 3)).expect_check_guards();
+  OpTest("MatMul").input(random({3, 4}, 1)).constant(b).input(random({5}, 3)).expect_check_guards();
+  OpTest("MatMul").input(random({2, 1, 3, 4}, 1)).input(random({5, 4, 2}, 2)).expect_check_guards();
+  OpTest("MatMul").input(random({2, 3, 4}, 1, DType::kI64)).input(random({4, 5}, 2, DType::kI64)).expect_check_guards();
+  for (const Shape& c : {Shape{}, Shape{5}, Shape{3, 1}, Shape{3, 5}}) {
+    OpTest("Gemm").input(random({3, 4}, 1)).constant(b).input(random(c, 3)).expect_check_guards();
+    OpTest("Gemm")
+        .attr("transA", int64_t{1})
+        .attr("transB", int64_t{1})
+        .input(random({4, 3}, 1))
+        .input(random({5, 4}, 2))
+        .input(random(c, 3))
+        .expect_check_guards();
+  }
 }

@@ -20,8 +20,7 @@ bool takes_floats(Inference& out, const NodeView& node) {
 
 bool all_f32(const NodeView& node) {
   bool ok = true;
-  for (int i = 0; i < node.num_inputs(); ++i)
-    ok = ok && (!node.has_input(i) || node.input_dtype(i) == DType::kF32);
+  for (int i = 0; i < node.num_inputs(); ++i) ok = ok && (!node.has_input(i) || node.input_dtype(i) == DType::kF32);
   return ok;
 }
 
@@ -55,9 +54,7 @@ bool check_channel_inputs(const NodeView& node, Inference& out, int first, int l
   return true;
 }
 
-bool is_training(const NodeView& node) {
-  return node.opset() >= 14 && node.attr_int("training_mode", 0) != 0;
-}
+bool is_training(const NodeView& node) { return node.opset() >= 14 && node.attr_int("training_mode", 0) != 0; }
 
 // Outputs behind the first that something reads.
 bool has_used_statistics(const NodeView& node) {
@@ -88,8 +85,7 @@ void infer_batch_norm(const NodeView& node, Inference& out) {
   }
   if (!check_channel_inputs(node, out, 1, 4)) return;
   if (!is_training(node) && node.num_outputs() > 1 && has_used_statistics(node)) {
-    out.unsupported("outputs", "statistics are read",
-                    "output 0 alone, or training_mode = 1 from opset 14 on");
+    out.unsupported("outputs", "statistics are read", "output 0 alone, or training_mode = 1 from opset 14 on");
     return;
   }
   out.set_output(0, node.input_dtype(0), node.input_shape(0));
@@ -136,8 +132,7 @@ ParamBytes instance_norm_params(const NodeView& node) {
   return pack_params(params);
 }
 
-Status lower_by_dtype(const NodeView& node, Lowering& out, const char* f32, const char* any,
-                      ParamBytes params) {
+Status lower_by_dtype(const NodeView& node, Lowering& out, const char* f32, const char* any, ParamBytes params) {
   out.kernel = all_f32(node) ? f32 : any;
   out.params = std::move(params);
   for (ValueId id : node.node().inputs) out.inputs.push_back({id, nullptr});
@@ -213,8 +208,7 @@ Status lower_lrn(const NodeView& node, Lowering& out) {
 }
 
 bool make_axes_mask(const NodeView& node, int32_t* mask, int64_t* bad) {
-  const std::vector<int64_t> axes =
-      node.has_attr("axes") ? node.attr_ints("axes") : std::vector<int64_t>{0, 2, 3};
+  const std::vector<int64_t> axes = node.has_attr("axes") ? node.attr_ints("axes") : std::vector<int64_t>{0, 2, 3};
   *mask = 0;
   for (int64_t axis : axes) {
     int normal = 0;
@@ -261,8 +255,7 @@ std::span<const OpDef> definitions() {
       {"LRN", "", 1, "y = x / (bias + alpha / size * sum of x^2 over size channels)^beta; floats", infer_lrn,
        lrn_params, lrn_any, nullptr, lower_lrn},
       {"MeanVarianceNormalization", "", 9, "y = (x - mean) / (standard deviation + 1e-9) over axes; floats",
-       infer_mean_variance_norm, mean_variance_norm_params, mean_variance_norm_any, "mean_variance_norm_any",
-       nullptr},
+       infer_mean_variance_norm, mean_variance_norm_params, mean_variance_norm_any, "mean_variance_norm_any", nullptr},
   };
   return kDefs;
 }

@@ -32,13 +32,11 @@ int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 }
 
 // y[i] = x[i] * scale[i] + shift[i]
-[[gnu::noinline]] void scale_shift_each(const float* x, float* y, int64_t n, const float* scale,
-                                        const float* shift) {
+[[gnu::noinline]] void scale_shift_each(const float* x, float* y, int64_t n, const float* scale, const float* shift) {
   int64_t i = 0;
 #pragma GCC unroll 1
   for (; i + 4 <= n; i += 4) {
-    wasm_v128_store(y + i,
-                    f32x4_madd(wasm_v128_load(x + i), wasm_v128_load(scale + i), wasm_v128_load(shift + i)));
+    wasm_v128_store(y + i, f32x4_madd(wasm_v128_load(x + i), wasm_v128_load(scale + i), wasm_v128_load(shift + i)));
   }
 #pragma GCC unroll 1
   for (; i < n; ++i) y[i] = f32_madd(x[i], scale[i], shift[i]);
@@ -60,16 +58,15 @@ void batch_norm_f32(const KernelArgs& args) {
   const int64_t n = p.image.is_nhwc ? p.image.channels : p.image.inner;
   const int64_t rows = int64_t{p.image.outer} * (p.image.is_nhwc ? p.image.inner : p.image.channels);
   const int64_t rows_per_tile = n < kTile ? kTile / (n + 1) + 1 : 1;
-  parallel_for(
-      args.parallel, static_cast<int>((rows + rows_per_tile - 1) / rows_per_tile), [&](int tile, int) {
-        const int64_t end = smaller((tile + 1) * rows_per_tile, rows);
-        for (int64_t r = tile * rows_per_tile; r < end; ++r) {
-          if (p.image.is_nhwc)
-            scale_shift_each(x + r * n, y + r * n, n, scale, shift);
-          else
-            scale_shift(x + r * n, y + r * n, n, scale[r % p.image.channels], shift[r % p.image.channels]);
-        }
-      });
+  parallel_for(args.parallel, static_cast<int>((rows + rows_per_tile - 1) / rows_per_tile), [&](int tile, int) {
+    const int64_t end = smaller((tile + 1) * rows_per_tile, rows);
+    for (int64_t r = tile * rows_per_tile; r < end; ++r) {
+      if (p.image.is_nhwc)
+        scale_shift_each(x + r * n, y + r * n, n, scale, shift);
+      else
+        scale_shift(x + r * n, y + r * n, n, scale[r % p.image.channels], shift[r % p.image.channels]);
+    }
+  });
 }
 
 float add_lanes(v128_t v) {
@@ -107,8 +104,8 @@ float add_lanes(v128_t v) {
 
 // Up to four neighbouring channels of an NHWC image: statistics over rows `stride` apart, then scale and
 // shift.
-[[gnu::noinline]] void instance_norm_columns(const InstanceNormParams& p, const float* x, float* y,
-                                             const float* scale, const float* bias, int width) {
+[[gnu::noinline]] void instance_norm_columns(const InstanceNormParams& p, const float* x, float* y, const float* scale,
+                                             const float* bias, int width) {
   const size_t bytes = static_cast<size_t>(width) * sizeof(float);
   auto load = [&](const float* from) {
     if (width == 4) return wasm_v128_load(from);
@@ -155,8 +152,7 @@ void instance_norm_f32(const KernelArgs& args) {
     parallel_for(args.parallel, static_cast<int>(p.image.outer * chunks), [&](int tile, int) {
       const int64_t c = tile % chunks * 4;
       const int64_t at = tile / chunks * p.image.inner * p.image.channels + c;
-      instance_norm_columns(p, x + at, y + at, scale + c, bias + c,
-                            static_cast<int>(smaller(4, p.image.channels - c)));
+      instance_norm_columns(p, x + at, y + at, scale + c, bias + c, static_cast<int>(smaller(4, p.image.channels - c)));
     });
     return;
   }
@@ -180,31 +176,29 @@ void layer_norm_f32(const KernelArgs& args) {
   float* means = args.num_out > 1 && args.out[1].present() ? args.out[1].as<float>() : nullptr;
   float* factors = args.num_out > 2 && args.out[2].present() ? args.out[2].as<float>() : nullptr;
   const int64_t rows_per_tile = p.n < kTile ? kTile / (p.n + 1) + 1 : 1;
-  parallel_for(args.parallel, static_cast<int>((p.rows + rows_per_tile - 1) / rows_per_tile),
-               [&](int tile, int) {
-                 const int64_t end = smaller((tile + 1) * rows_per_tile, p.rows);
-                 for (int64_t r = tile * rows_per_tile; r < end; ++r) {
-                   const float* from = x + r * p.n;
-                   float* to = y + r * p.n;
-                   float mean, variance;
-                   measure_row(from, p.n, &mean, &variance);
-                   const float factor = 1 / std::sqrt(variance + p.epsilon);
-                   scale_shift(from, to, p.n, factor, -mean * factor);
-                   if (bias != nullptr) {
-                     scale_shift_each(to, to, p.n, scale, bias);
-                   } else {
-                     for (int64_t i = 0; i < p.n; ++i) to[i] *= scale[i];
-                   }
-                   if (means != nullptr) means[r] = mean;
-                   if (factors != nullptr) factors[r] = factor;
-                 }
-               });
+  parallel_for(args.parallel, static_cast<int>((p.rows + rows_per_tile - 1) / rows_per_tile), [&](int tile, int) {
+    const int64_t end = smaller((tile + 1) * rows_per_tile, p.rows);
+    for (int64_t r = tile * rows_per_tile; r < end; ++r) {
+      const float* from = x + r * p.n;
+      float* to = y + r * p.n;
+      float mean, variance;
+      measure_row(from, p.n, &mean, &variance);
+      const float factor = 1 / std::sqrt(variance + p.epsilon);
+      scale_shift(from, to, p.n, factor, -mean * factor);
+      if (bias != nullptr) {
+        scale_shift_each(to, to, p.n, scale, bias);
+      } else {
+        for (int64_t i = 0; i < p.n; ++i) to[i] *= scale[i];
+      }
+      if (means != nullptr) means[r] = mean;
+      if (factors != nullptr) factors[r] = factor;
+    }
+  });
 }
 
 // x / base^beta; -0.75 by two square roots.
 [[gnu::noinline]] v128_t lrn_value(const LrnParams& p, v128_t x, v128_t sum) {
-  const v128_t base =
-      f32x4_madd(sum, wasm_f32x4_splat(p.alpha / static_cast<float>(p.size)), wasm_f32x4_splat(p.bias));
+  const v128_t base = f32x4_madd(sum, wasm_f32x4_splat(p.alpha / static_cast<float>(p.size)), wasm_f32x4_splat(p.bias));
   if (p.beta == 0.75f) {
     const v128_t root = wasm_f32x4_sqrt(base);
     return wasm_f32x4_div(x, wasm_f32x4_mul(root, wasm_f32x4_sqrt(root)));
@@ -250,8 +244,8 @@ void lrn_f32(const KernelArgs& args) {
 const char* const kOperands = "wrong number of operands, parameters or dtypes";
 
 // All operands dense floats (f32 for the kernels without _any), operand 0 and output 0 of one size.
-[[gnu::noinline]] const char* norm_problem(const KernelArgs& args, size_t params_bytes, int min_in,
-                                           int max_in, int max_out, bool only_f32) {
+[[gnu::noinline]] const char* norm_problem(const KernelArgs& args, size_t params_bytes, int min_in, int max_in,
+                                           int max_out, bool only_f32) {
   if (args.params_bytes != params_bytes || args.num_in < min_in || args.num_in > max_in || args.num_out < 1 ||
       args.num_out > max_out || !args.out[0].present()) {
     return kOperands;
@@ -262,8 +256,7 @@ const char* const kOperands = "wrong number of operands, parameters or dtypes";
     if (const char* what = layout_problem(operand, false)) return what;
     if (!is_float(operand.dtype) || (only_f32 && operand.dtype != DType::kF32)) return kOperands;
   }
-  return args.in[0].num_elements() == args.out[0].num_elements() ? nullptr
-                                                                 : "input and output differ in size";
+  return args.in[0].num_elements() == args.out[0].num_elements() ? nullptr : "input and output differ in size";
 }
 
 // Operands [first, last] that are present have `count` elements each.
@@ -295,8 +288,7 @@ const char* batch_norm_f32_problem(const KernelArgs& args) {
   if (const char* what = norm_problem(args, sizeof(BatchNormParams), 5, 5, 1, true)) return what;
   const auto& p = args.params_as<BatchNormParams>();
   if (p.training != 0) return "batch_norm_f32 does not train";
-  if (p.image.channels < 0 ||
-      args.scratch_bytes < static_cast<size_t>(p.image.channels) * 2 * sizeof(float)) {
+  if (p.image.channels < 0 || args.scratch_bytes < static_cast<size_t>(p.image.channels) * 2 * sizeof(float)) {
     return "scratch is too small";
   }
   return batch_norm_any_problem(args);
@@ -341,8 +333,7 @@ const char* lrn_f32_problem(const KernelArgs& args) {
 const char* mean_variance_norm_any_problem(const KernelArgs& args) {
   if (const char* what = norm_problem(args, sizeof(MeanVarianceNormParams), 1, 1, 1, false)) return what;
   const int32_t mask = args.params_as<MeanVarianceNormParams>().axes_mask;
-  return mask < 0 || mask >= 1 << args.in[0].rank ? "normalisation over an axis that does not exist"
-                                                  : nullptr;
+  return mask < 0 || mask >= 1 << args.in[0].rank ? "normalisation over an axis that does not exist" : nullptr;
 }
 
 }  // namespace
@@ -357,8 +348,7 @@ std::span<const KernelDef> kernels() {
       {"layer_norm_any", layer_norm_any, check_by<layer_norm_any_problem>, false, false},
       {"lrn_f32", lrn_f32, check_by<lrn_f32_problem>, false, false},
       {"lrn_any", lrn_any, check_by<lrn_any_problem>, false, false},
-      {"mean_variance_norm_any", mean_variance_norm_any, check_by<mean_variance_norm_any_problem>, false,
-       false},
+      {"mean_variance_norm_any", mean_variance_norm_any, check_by<mean_variance_norm_any_problem>, false, false},
   };
   return kKernels;
 }

@@ -6,9 +6,7 @@
 namespace kiln::ops::norm {
 namespace {
 
-double load(const TensorRef& tensor, int64_t index) {
-  return element_as_f64(tensor.dtype, tensor.data, index);
-}
+double load(const TensorRef& tensor, int64_t index) { return element_as_f64(tensor.dtype, tensor.data, index); }
 
 void store(const TensorRef& tensor, int64_t index, double value) {
   if (tensor.present()) store_f64(tensor.dtype, tensor.data, index, value);

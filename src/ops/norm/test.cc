@@ -35,9 +35,7 @@ TEST_CASE("batch_norm_matches_reference") {
 }
 
 TEST_CASE("batch_norm_known_values") {
-  auto vec = [](std::vector<double> v) {
-    return make_tensor(DType::kF32, {static_cast<int64_t>(v.size())}, v);
-  };
+  auto vec = [](std::vector<double> v) { return make_tensor(DType::kF32, {static_cast<int64_t>(v.size())}, v); };
   OpTest("BatchNormalization", 9)
       .attr("epsilon", 0.0f)
       .input(make_tensor(DType::kF32, {1, 2, 1, 2}, {3, 5, 1, 2}))
@@ -76,8 +74,7 @@ TEST_CASE("batch_norm_refusals") {
 
 TEST_CASE("instance_norm_matches_reference") {
   for (const char* layout : {"NCHW", "NHWC"}) {
-    for (const Shape& shape :
-         {Shape{2, 3, 4, 6}, Shape{1, 37, 9, 5}, Shape{2, 6, 1200}, Shape{1, 5, 4, 3, 2}}) {
+    for (const Shape& shape : {Shape{2, 3, 4, 6}, Shape{1, 37, 9, 5}, Shape{2, 6, 1200}, Shape{1, 5, 4, 3, 2}}) {
       const int64_t channels = layout[1] == 'C' ? shape[1] : shape[shape.rank - 1];
       INFO(layout, " ", print_shape(shape));
       OpTest("InstanceNormalization", 6)
@@ -151,9 +148,7 @@ TEST_CASE("mean_variance_norm") {
   test.ints("axes", {1}).input(make_tensor(DType::kF32, {1, 3}, {1, 2, 3}));
   const double deviation = std::sqrt(2.0 / 3);
   test.expect_reference(0, {1, 3}, {-1 / deviation, 0, 1 / deviation}, 1e-6);
-  OpTest("MeanVarianceNormalization", 13)
-      .input(random_tensor({2, 3, 4, 5}, 1))
-      .expect_kernel_matches_reference(0);
+  OpTest("MeanVarianceNormalization", 13).input(random_tensor({2, 3, 4, 5}, 1)).expect_kernel_matches_reference(0);
   OpTest("MeanVarianceNormalization", 13).input(random_tensor({2, 3}, 1)).expect_problem("axes=2");
 }
 
@@ -191,9 +186,7 @@ TEST_CASE("norm_checks_hold_against_changed_steps") {
     batch.attr("layout", layout);
     add_batch_norm_inputs(batch, {2, 3, 4, 5}, channels, 1).expect_check_guards();
     OpTest instance("InstanceNormalization", 6);
-    instance.attr("layout", layout)
-        .input(random_tensor({2, 3, 4, 5}, 1))
-        .constant(random_tensor({channels}, 2));
+    instance.attr("layout", layout).input(random_tensor({2, 3, 4, 5}, 1)).constant(random_tensor({channels}, 2));
     instance.constant(random_tensor({channels}, 3)).expect_check_guards();
     OpTest("LRN", 13)
         .attr("layout", layout)
@@ -205,10 +198,7 @@ TEST_CASE("norm_checks_hold_against_changed_steps") {
   training.attr("training_mode", int64_t{1}).outputs(3);
   add_batch_norm_inputs(training, {2, 3, 4, 5}, 3, 1).expect_check_guards();
   OpTest layer("LayerNormalization", 17);
-  layer.input(random_tensor({3, 8}, 1))
-      .constant(random_tensor({8}, 2))
-      .constant(random_tensor({8}, 3))
-      .outputs(3);
+  layer.input(random_tensor({3, 8}, 1)).constant(random_tensor({8}, 2)).constant(random_tensor({8}, 3)).outputs(3);
   layer.expect_check_guards();
   OpTest("MeanVarianceNormalization", 13).input(random_tensor({2, 3, 4, 5}, 1)).expect_check_guards();
 }

@@ -108,8 +108,8 @@ Status lower(const NodeView& node, Lowering& out) {
 
 std::span<const OpDef> definitions() {
   static constexpr OpDef kDefs[] = {
-      {"Pad", "", 2, "more (or fewer) elements around; mode constant, reflect, edge, wrap; pads, axes; any dtype", infer,
-       make_params, pad_reference, "pad", lower},
+      {"Pad", "", 2, "more (or fewer) elements around; mode constant, reflect, edge, wrap; pads, axes; any dtype",
+       infer, make_params, pad_reference, "pad", lower},
   };
   return kDefs;
 }

@@ -13,10 +13,18 @@ void fill(char* to, int64_t count, const uint8_t* value, int item) {
 
 void fill_row(char* to, int64_t count, const uint8_t* value, int item) {
   switch (item) {  // literal sizes, so that the copy is one store
-    case 1: std::memset(to, value[0], static_cast<size_t>(count)); break;
-    case 2: fill(to, count, value, 2); break;
-    case 4: fill(to, count, value, 4); break;
-    default: fill(to, count, value, 8); break;
+    case 1:
+      std::memset(to, value[0], static_cast<size_t>(count));
+      break;
+    case 2:
+      fill(to, count, value, 2);
+      break;
+    case 4:
+      fill(to, count, value, 4);
+      break;
+    default:
+      fill(to, count, value, 8);
+      break;
   }
 }
 

@@ -23,9 +23,13 @@ inline int64_t pad_source(PadMode mode, int64_t i, int64_t begin, int64_t dim) {
   int64_t at = i - begin;
   if (at >= 0 && at < dim) return at;
   switch (mode) {
-    case PadMode::kConstant: break;
-    case PadMode::kEdge: return at < 0 ? 0 : dim - 1;
-    case PadMode::kWrap: at %= dim; return at < 0 ? at + dim : at;
+    case PadMode::kConstant:
+      break;
+    case PadMode::kEdge:
+      return at < 0 ? 0 : dim - 1;
+    case PadMode::kWrap:
+      at %= dim;
+      return at < 0 ? at + dim : at;
     case PadMode::kReflect: {
       if (dim == 1) return 0;
       const int64_t period = 2 * (dim - 1);

@@ -19,9 +19,12 @@ void pad_reference(const KernelArgs& args) {
       index[k] = pad_source(static_cast<PadMode>(p.mode), index[k], p.begin[k], x.dims[k]);
       inside = inside && index[k] >= 0;
     }
-    if (inside) copy_item(y, o, x, offset_of(x, index));
-    else if (has_value) copy_item(y, o, args.in[2], 0);
-    else std::memcpy(mutable_item_at(y, o), p.value, dtype_bytes(y.dtype));
+    if (inside)
+      copy_item(y, o, x, offset_of(x, index));
+    else if (has_value)
+      copy_item(y, o, args.in[2], 0);
+    else
+      std::memcpy(mutable_item_at(y, o), p.value, dtype_bytes(y.dtype));
   }
 }
 

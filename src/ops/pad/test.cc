@@ -68,7 +68,7 @@ TEST_CASE("pad_kernel_matches_reference") {
     Shape x;
     std::vector<int64_t> pads;
   } cases[] = {
-      {{1, 7, 9, 5}, {0, 1, 2, 0, 0, 2, 1, 0}}, {{1, 3, 6, 7}, {0, 0, 1, 1, 0, 0, 1, 1}},
+      {{1, 7, 9, 5}, {0, 1, 2, 0, 0, 2, 1, 0}},  {{1, 3, 6, 7}, {0, 0, 1, 1, 0, 0, 1, 1}},
       {{1, 16, 8, 8}, {0, 8, 0, 0, 0, 8, 0, 0}}, {{1, 5, 5, 16}, {0, 0, 0, 8, 0, 0, 0, 8}},
       {{2, 3, 4}, {1, -1, 2, 0, 2, -3}},         {{6}, {3, 4}},
       {{3, 64, 80}, {1, 1, 1, 1, 1, 1}},         {{2, 3}, {0, 0, 0, 0}},
@@ -103,7 +103,10 @@ TEST_CASE("pad_rejects_what_does_not_fit") {
   OpTest axes("Pad", 18);
   axes.input(kRow).constant_i64({1, 2}).absent().constant_i64({2}).expect_problem("different axes");
   OpTest value("Pad", 13);
-  value.input(kRow).constant_i64({0, 1, 0, 0}).constant(make_tensor(DType::kF32, {2}, {1, 2})).expect_problem("one element");
+  value.input(kRow)
+      .constant_i64({0, 1, 0, 0})
+      .constant(make_tensor(DType::kF32, {2}, {1, 2}))
+      .expect_problem("one element");
 }
 
 TEST_CASE("pad_check_guards") {

@@ -76,8 +76,7 @@ constexpr UnaryRow kUnaryRows[] = {
     {"HardSigmoid", UnaryOp::kHardSigmoid, Takes::kFloats, "alpha", 0.2f, "beta", 0.5f},
     {"HardSwish", UnaryOp::kHardSwish, Takes::kFloats},
     {"Elu", UnaryOp::kElu, Takes::kFloats, "alpha", 1.0f},
-    {"Selu", UnaryOp::kSelu, Takes::kFloats, "alpha", 1.67326319217681884765625f, "gamma",
-     1.05070102214813232421875f},
+    {"Selu", UnaryOp::kSelu, Takes::kFloats, "alpha", 1.67326319217681884765625f, "gamma", 1.05070102214813232421875f},
     {"Celu", UnaryOp::kCelu, Takes::kFloats, "alpha", 1.0f},
     {"ThresholdedRelu", UnaryOp::kThresholdedRelu, Takes::kFloats, "alpha", 1.0f},
     {"Softplus", UnaryOp::kSoftplus, Takes::kFloats},
@@ -123,8 +122,7 @@ void infer_unary(const NodeView& node, Inference& out) {
   if (!out.check_inputs(1, 1) || !check_takes(node, out, 0, row.takes)) return;
   if (row.op == UnaryOp::kGelu) {
     const std::string approximate = node.attr_string("approximate", "none");
-    if (approximate != "none" && approximate != "tanh")
-      out.invalid("approximate", approximate, "none or tanh");
+    if (approximate != "none" && approximate != "tanh") out.invalid("approximate", approximate, "none or tanh");
   }
   const bool is_test = row.op == UnaryOp::kIsNan || row.op == UnaryOp::kIsInf;
   out.set_output(0, is_test ? DType::kBool : node.input_dtype(0), node.input_shape(0));
@@ -133,8 +131,7 @@ void infer_unary(const NodeView& node, Inference& out) {
 bool has_bound_inputs(const NodeView& node) { return node.opset() >= 11; }
 
 void infer_clip(const NodeView& node, Inference& out) {
-  if (!out.check_inputs(1, has_bound_inputs(node) ? 3 : 1) || !check_takes(node, out, 0, Takes::kNumbers))
-    return;
+  if (!out.check_inputs(1, has_bound_inputs(node) ? 3 : 1) || !check_takes(node, out, 0, Takes::kNumbers)) return;
   for (int i = 1; i < node.num_inputs(); ++i) {
     if (!node.has_input(i)) continue;
     const char* bound = i == 1 ? "min" : "max";
@@ -204,17 +201,14 @@ Status lower_unary(const NodeView& node, Lowering& out) {
   bool run_time_bounds = false;
   if (row.op == UnaryOp::kClip) {
     for (int i = 1; i < node.num_inputs(); ++i) {
-      run_time_bounds =
-          run_time_bounds || (node.has_input(i) && (node.constant(i) == nullptr || dtype != DType::kF32));
+      run_time_bounds = run_time_bounds || (node.has_input(i) && (node.constant(i) == nullptr || dtype != DType::kF32));
     }
   }
-  const bool fast =
-      dtype == DType::kF32 && has_vector_form(row.op) && !run_time_bounds && !node.has_output(1);
+  const bool fast = dtype == DType::kF32 && has_vector_form(row.op) && !run_time_bounds && !node.has_output(1);
   out.kernel = fast ? "unary_f32" : "unary_any";
   out.params = unary_params(node);
   const int num_inputs = run_time_bounds ? node.num_inputs() : 1;
-  for (int i = 0; i < num_inputs; ++i)
-    out.inputs.push_back({node.node().inputs[static_cast<size_t>(i)], nullptr});
+  for (int i = 0; i < num_inputs; ++i) out.inputs.push_back({node.node().inputs[static_cast<size_t>(i)], nullptr});
   out.outputs = node.node().outputs;
   if (!node.has_output(1)) out.outputs.resize(1);
   return {};
@@ -266,11 +260,9 @@ bool broadcast_input(const NodeView& node, Inference& out, int i, Shape* shape) 
   if (broadcast_shapes(*shape, node.input_shape(i), shape)) return true;
   const bool is_legacy = node.opset() < 7 && (node.has_attr("axis") || node.attr_int("broadcast", 0) != 0);
   if (is_legacy) {
-    out.unsupported("broadcast", "1 of opset 6 and older",
-                    "NumPy broadcasting; convert the model to opset 7 or newer");
+    out.unsupported("broadcast", "1 of opset 6 and older", "NumPy broadcasting; convert the model to opset 7 or newer");
   } else {
-    out.invalid("shape of input", print_shape(node.input_shape(i)),
-                "one that broadcasts with " + print_shape(*shape));
+    out.invalid("shape of input", print_shape(node.input_shape(i)), "one that broadcasts with " + print_shape(*shape));
   }
   return false;
 }
@@ -281,8 +273,7 @@ void infer_binary(const NodeView& node, Inference& out) {
   if (!check_takes(node, out, 0, row.takes) || !check_takes(node, out, 1, row.takes)) return;
   const DType dtype = node.input_dtype(0);
   if (node.input_dtype(1) != dtype && row.op != BinaryOp::kPow) {
-    out.invalid("dtype of input 1", dtype_name(node.input_dtype(1)),
-                strf("%s as input 0", dtype_name(dtype)));
+    out.invalid("dtype of input 1", dtype_name(node.input_dtype(1)), strf("%s as input 0", dtype_name(dtype)));
     return;
   }
   if (node.opset() < 7 && node.attr_int("axis", 0) != 0) {
@@ -375,8 +366,7 @@ Status lower_binary(const NodeView& node, Lowering& out) {
 
 Status lower_variadic(const NodeView& node, Lowering& out) {
   const BinaryOp op = binary_row(node).op;
-  if (node.num_inputs() == 1 && !node.has_attr("activation"))
-    return lower_as_unary(node, UnaryOp::kIdentity, out);
+  if (node.num_inputs() == 1 && !node.has_attr("activation")) return lower_as_unary(node, UnaryOp::kIdentity, out);
   const bool fast = node.input_dtype(0) == DType::kF32 && has_vector_form(op) && node.num_inputs() > 1;
   out.kernel = fast ? "binary_f32" : "variadic_any";
   out.params = binary_params(node);
@@ -403,8 +393,7 @@ constexpr OpDef variadic(const char* op, const char* summary) {
 std::span<const OpDef> definitions() {
   static constexpr OpDef kDefs[] = {
       unary("Identity", "y = x; every dtype"),
-      unary("Dropout", "y = x, mask all true; not in training_mode, but with ratio 0; floats", "",
-            infer_dropout),
+      unary("Dropout", "y = x, mask all true; not in training_mode, but with ratio 0; floats", "", infer_dropout),
       unary("Relu", "y = max(x, 0); floats, signed integers"),
       unary("Clip", "y = min(max(x, min), max), either bound missing, constant or not; floats, integers", "",
             infer_clip),
@@ -451,8 +440,7 @@ std::span<const OpDef> definitions() {
       binary("Add", "y = a + b, NumPy broadcasting; floats, integers (wrapping); a fused activation"),
       binary("Sub", "y = a - b, NumPy broadcasting; floats, integers (wrapping); a fused activation"),
       binary("Mul", "y = a * b, NumPy broadcasting; floats, integers (wrapping); a fused activation"),
-      binary("Div",
-             "y = a / b, NumPy broadcasting; floats, integers (truncating, x / 0 = 0); a fused activation"),
+      binary("Div", "y = a / b, NumPy broadcasting; floats, integers (truncating, x / 0 = 0); a fused activation"),
       binary("PRelu", "y = x < 0 ? slope * x : x, slope broadcast to x; floats, integers"),
       binary("Pow", "y = a ^ b, NumPy broadcasting, dtypes may differ; floats, integers"),
       binary("Mod", "y = a mod b: sign of b, or of a with fmod = 1 (which floats need); floats, integers"),

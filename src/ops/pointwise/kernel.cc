@@ -69,9 +69,7 @@ v128_t softplus(v128_t v, v128_t, v128_t) {
   const v128_t log1p = wasm_f32x4_div(wasm_f32x4_mul(log_f32x4(u), e), wasm_f32x4_sub(u, one()));
   return wasm_f32x4_add(wasm_f32x4_pmax(v, zero()), wasm_v128_bitselect(e, log1p, wasm_f32x4_eq(u, one())));
 }
-v128_t softsign(v128_t v, v128_t, v128_t) {
-  return wasm_f32x4_div(v, wasm_f32x4_add(one(), wasm_f32x4_abs(v)));
-}
+v128_t softsign(v128_t v, v128_t, v128_t) { return wasm_f32x4_div(v, wasm_f32x4_add(one(), wasm_f32x4_abs(v))); }
 
 v128_t gelu_of(v128_t v, v128_t inner) {
   return wasm_f32x4_mul(wasm_f32x4_mul(wasm_f32x4_const_splat(0.5f), v), wasm_f32x4_add(one(), inner));
@@ -178,8 +176,7 @@ v128_t prelu(v128_t a, v128_t b) { return if_negative(a, wasm_f32x4_mul(a, b), a
 
 // y[i] = f(x1[i], x2[i]) for n elements, n a multiple of 4. A step is 4, or 0 for an operand that is four
 // copies of one value.
-using BinaryFn = void (*)(const float* x1, int64_t step1, const float* x2, int64_t step2, float* y,
-                          int64_t n);
+using BinaryFn = void (*)(const float* x1, int64_t step1, const float* x2, int64_t step2, float* y, int64_t n);
 
 template <v128_t (*kFormula)(v128_t, v128_t)>
 void binary_run(const float* x1, int64_t step1, const float* x2, int64_t step2, float* y, int64_t n) {
@@ -254,8 +251,7 @@ void unary_f32(const KernelArgs& args) {
 // (channels of an NHWC image): repeats them in a buffer, so that kBuffer / n rows become one. Returns how
 // many rows that covers.
 int64_t merge_short_rows(LoopBlock& block, const float* x[2], float (*buffers)[kBuffer]) {
-  if (block.n >= 16 || block.rows < kBuffer / block.n || block.stride[0] != 1 ||
-      block.row_stride[0] != block.n)
+  if (block.n >= 16 || block.rows < kBuffer / block.n || block.stride[0] != 1 || block.row_stride[0] != block.n)
     return 0;
   for (int k = 1; k < 3; ++k) {
     const bool dense = block.stride[k] == 1 && block.row_stride[k] == block.n;
@@ -292,8 +288,7 @@ void run_binary_rows(BinaryFn run, const Activation& activation, const LoopBlock
     a.start(x1 + block.offset[1] + r * block.row_stride[1], block.stride[1]);
     b.start(x2 + block.offset[2] + r * block.row_stride[2], block.stride[2]);
     float* to = y + block.offset[0] + r * block.row_stride[0];
-    for (int64_t i = 0; i < dense;
-         i += kActivated) {  // a piece that stays in the L1 cache for its activation
+    for (int64_t i = 0; i < dense; i += kActivated) {  // a piece that stays in the L1 cache for its activation
       const int64_t n = dense - i < kActivated ? dense - i : kActivated;
       run(a.run(i, n, true), a.step(), b.run(i, n, true), b.step(), to + i, n);
       activate_f32(activation, to + i, n);
@@ -364,8 +359,7 @@ const char* unary_any_problem(const KernelArgs& args) {
     if (args.in[i].num_elements() != 1) return "a bound is not a scalar";
   }
   if (const char* what = pointwise_problem(args, 1)) return what;
-  return args.in[0].num_elements() == args.out[0].num_elements() ? nullptr
-                                                                 : "input and output differ in size";
+  return args.in[0].num_elements() == args.out[0].num_elements() ? nullptr : "input and output differ in size";
 }
 
 const char* unary_f32_problem(const KernelArgs& args) {

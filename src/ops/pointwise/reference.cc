@@ -327,16 +327,15 @@ void binary_any(const KernelArgs& args) {
       int64_t to = block.offset[0] + r * block.row_stride[0];
       int64_t i1 = block.offset[1] + r * block.row_stride[1];
       int64_t i2 = block.offset[2] + r * block.row_stride[2];
-      for (int64_t i = 0; i < block.n;
-           ++i, to += block.stride[0], i1 += block.stride[1], i2 += block.stride[2]) {
+      for (int64_t i = 0; i < block.n; ++i, to += block.stride[0], i1 += block.stride[1], i2 += block.stride[2]) {
         if (in_f64) {
           const double value =
               binary_value(op, element_as_f64(x1.dtype, x1.data, i1), element_as_f64(x2.dtype, x2.data, i2));
           store_f64(y.dtype, y.data, to, apply_activation(p.activation, value));
         } else {
           store_i64(y.dtype, y.data, to,
-                    binary_value_i64(op, element_as_i64(x1.dtype, x1.data, i1),
-                                     element_as_i64(x2.dtype, x2.data, i2), as_u64));
+                    binary_value_i64(op, element_as_i64(x1.dtype, x1.data, i1), element_as_i64(x2.dtype, x2.data, i2),
+                                     as_u64));
         }
       }
     }

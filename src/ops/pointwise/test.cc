@@ -68,12 +68,9 @@ const UnaryCase kUnaryCases[] = {
 TEST_CASE("pointwise_unary_kernels_match_reference") {
   uint64_t seed = 1;
   for (const UnaryCase& c : kUnaryCases) {
-    for (const Shape& shape :
-         {Shape{2, 5, 7}, Shape{1, 3, 4, 16}, Shape{3}, Shape{}, Shape{2, 0, 3}, Shape{3, 6000}}) {
+    for (const Shape& shape : {Shape{2, 5, 7}, Shape{1, 3, 4, 16}, Shape{3}, Shape{}, Shape{2, 0, 3}, Shape{3, 6000}}) {
       INFO(c.op, " ", print_shape(shape));
-      OpTest(c.op, 20, c.domain)
-          .input(random_tensor(shape, ++seed, c.lo, c.hi))
-          .expect_kernel_matches_reference(1e-6);
+      OpTest(c.op, 20, c.domain).input(random_tensor(shape, ++seed, c.lo, c.hi)).expect_kernel_matches_reference(1e-6);
     }
     INFO(c.op);
     for (DType dtype : {DType::kF16, DType::kBF16, DType::kF64}) {
@@ -88,17 +85,10 @@ TEST_CASE("pointwise_unary_known_values") {
   auto f32 = [](std::vector<double> values) {
     return make_tensor(DType::kF32, {static_cast<int64_t>(values.size())}, values);
   };
-  OpTest("Round", 11)
-      .input(f32({0.5, 1.5, 2.5, -0.5, -1.5, 2.4}))
-      .expect_reference(0, {6}, {0, 2, 2, -0.0, -2, 2});
+  OpTest("Round", 11).input(f32({0.5, 1.5, 2.5, -0.5, -1.5, 2.4})).expect_reference(0, {6}, {0, 2, 2, -0.0, -2, 2});
   OpTest("Sign", 13).input(f32({-3, 0, 9})).expect_reference(0, {3}, {-1, 0, 1});
-  OpTest("HardSwish", 14)
-      .input(f32({-4, -1, 0, 1, 4}))
-      .expect_reference(0, {5}, {0, -1.0 / 3, 0, 2.0 / 3, 4});
-  OpTest("Celu", 12)
-      .attr("alpha", 2.0f)
-      .input(f32({-1, 1}))
-      .expect_reference(0, {2}, {2 * std::expm1(-0.5), 1});
+  OpTest("HardSwish", 14).input(f32({-4, -1, 0, 1, 4})).expect_reference(0, {5}, {0, -1.0 / 3, 0, 2.0 / 3, 4});
+  OpTest("Celu", 12).attr("alpha", 2.0f).input(f32({-1, 1})).expect_reference(0, {2}, {2 * std::expm1(-0.5), 1});
   OpTest("Selu", 6).input(f32({-1, 1})).expect_reference(0, {2}, {-1.1113307, 1.0507010});
   OpTest("Elu", 6).attr("alpha", 2.0f).input(f32({-1, 1})).expect_reference(0, {2}, {2 * std::expm1(-1), 1});
   OpTest("ThresholdedRelu", 10).attr("alpha", 2.0f).input(f32({1, 2, 3})).expect_reference(0, {3}, {0, 0, 3});
@@ -106,10 +96,7 @@ TEST_CASE("pointwise_unary_known_values") {
   OpTest("Gelu", 20).attr("approximate", "tanh").input(f32({1})).expect_reference(0, {1}, {0.8411920});
   OpTest("Mish", 18).input(f32({1})).expect_reference(0, {1}, {0.8650984});
   OpTest("IsInf", 10).input(f32({1, kInf, -kInf, NAN})).expect_reference(0, {4}, {0, 1, 1, 0});
-  OpTest("IsInf", 10)
-      .attr("detect_negative", int64_t{0})
-      .input(f32({kInf, -kInf}))
-      .expect_reference(0, {2}, {1, 0});
+  OpTest("IsInf", 10).attr("detect_negative", int64_t{0}).input(f32({kInf, -kInf})).expect_reference(0, {2}, {1, 0});
   OpTest("IsNaN", 9).input(f32({1, NAN, kInf})).expect_reference(0, {3}, {0, 1, 0});
   OpTest("Not", 1).input(make_tensor(DType::kBool, {2}, {1, 0})).expect_reference(0, {2}, {0, 1});
   OpTest("Neg", 13).input(make_tensor(DType::kI8, {2}, {-128, 5})).expect_reference(0, {2}, {-128, -5});
@@ -119,10 +106,9 @@ TEST_CASE("pointwise_unary_known_values") {
 
 TEST_CASE("pointwise_vector_kernels_keep_nan_and_infinities") {
   const Tensor x = make_tensor(DType::kF32, {6}, {NAN, kInf, -kInf, 0, -0.0, 1});
-  for (const char* op :
-       {"Relu",       "Clip",     "Sigmoid", "Tanh",  "LeakyRelu", "HardSigmoid",    "Elu", "Selu",
-        "Celu",       "Softplus", "Erf",     "Exp",   "Log",       "Sqrt",           "Abs", "Neg",
-        "Reciprocal", "Floor",    "Ceil",    "Round", "Sign",      "ThresholdedRelu"}) {
+  for (const char* op : {"Relu",       "Clip",     "Sigmoid", "Tanh",  "LeakyRelu", "HardSigmoid",    "Elu", "Selu",
+                         "Celu",       "Softplus", "Erf",     "Exp",   "Log",       "Sqrt",           "Abs", "Neg",
+                         "Reciprocal", "Floor",    "Ceil",    "Round", "Sign",      "ThresholdedRelu"}) {
     INFO(op);
     OpTest(op, 17).input(x).expect_kernel_matches_reference(1e-6);
   }
@@ -132,11 +118,7 @@ TEST_CASE("pointwise_clip_forms") {
   const Tensor x = make_tensor(DType::kF32, {5}, {-9, -1, 0, 1, 9});
   OpTest("Clip", 6).attr("min", -2.0f).attr("max", 2.0f).input(x).expect_reference(0, {5}, {-2, -1, 0, 1, 2});
   OpTest("Clip", 6).attr("max", 0.5f).input(x).expect_kernel_matches_reference();
-  OpTest("Clip", 11)
-      .input(x)
-      .absent()
-      .constant(make_f32_scalar(0.5f))
-      .expect_reference(0, {5}, {-9, -1, 0, .5, .5});
+  OpTest("Clip", 11).input(x).absent().constant(make_f32_scalar(0.5f)).expect_reference(0, {5}, {-9, -1, 0, .5, .5});
   OpTest("Clip", 13).input(x).constant(make_f32_scalar(0)).expect_reference(0, {5}, {0, 0, 0, 1, 9});
   OpTest at_run_time("Clip", 13);
   at_run_time.input(x).constant(make_f32_scalar(-3)).input(make_f32_scalar(3));
@@ -170,11 +152,7 @@ TEST_CASE("pointwise_dropout_is_identity") {
   with_mask.input(x).outputs(2);
   with_mask.expect_reference(1, {2, 3}, {1, 1, 1, 1, 1, 1});
   with_mask.expect_kernel_matches_reference(0);
-  OpTest("Dropout", 13)
-      .input(x)
-      .constant(make_f32_scalar(0.5f))
-      .constant(yes)
-      .expect_problem("training_mode=1");
+  OpTest("Dropout", 13).input(x).constant(make_f32_scalar(0.5f)).constant(yes).expect_problem("training_mode=1");
 }
 
 TEST_CASE("pointwise_binary_kernels_match_reference_for_all_broadcasts") {
@@ -215,8 +193,7 @@ TEST_CASE("pointwise_binary_fused_activation") {
   const Tensor a = random_tensor({2, 9, 7}, 3, -4, 4);
   const Tensor b = random_tensor({2, 9, 7}, 4, -4, 4);
   for (const char* op : {"Add", "Mul"}) {
-    for (const char* activation :
-         {"Clip", "LeakyRelu", "Sigmoid", "Silu", "HardSigmoid", "HardSwish", "Tanh"}) {
+    for (const char* activation : {"Clip", "LeakyRelu", "Sigmoid", "Silu", "HardSigmoid", "HardSwish", "Tanh"}) {
       INFO(op, " ", activation);
       OpTest test(op, 17);
       test.attr("activation", activation).attr("activation_a", 0.25f).attr("activation_b", 0.75f);
@@ -230,9 +207,7 @@ TEST_CASE("pointwise_binary_fused_activation") {
 }
 
 TEST_CASE("pointwise_integers_wrap_and_never_trap") {
-  auto vec = [](DType dtype, std::vector<double> v) {
-    return make_tensor(dtype, {static_cast<int64_t>(v.size())}, v);
-  };
+  auto vec = [](DType dtype, std::vector<double> v) { return make_tensor(dtype, {static_cast<int64_t>(v.size())}, v); };
   auto run = [&](const char* op, DType dtype, std::vector<double> a, std::vector<double> b,
                  std::vector<double> expected, int64_t fmod = 0) {
     INFO(op, " ", dtype_name(dtype));
@@ -252,15 +227,14 @@ TEST_CASE("pointwise_integers_wrap_and_never_trap") {
   run("Mod", DType::kI32, {-4, 7, 5, 4, -7, 8}, {2, -3, 8, -2, 3, 0}, {0, -2, 5, 0, 2, 0});
   run("Mod", DType::kI64, {-4, 7, 5, 4, -7, 8}, {2, -3, 8, -2, 3, 5}, {0, 1, 5, 0, -1, 3}, 1);
   run("Mod", DType::kU8, {200, 7}, {7, 0}, {4, 0});
-  run("Mod", DType::kF32, {-4.3, 7.2, 5.0}, {2.1, -3.4, 8.0},
-      {std::fmod(-4.3f, 2.1f), std::fmod(7.2f, -3.4f), 5}, 1);
+  run("Mod", DType::kF32, {-4.3, 7.2, 5.0}, {2.1, -3.4, 8.0}, {std::fmod(-4.3f, 2.1f), std::fmod(7.2f, -3.4f), 5}, 1);
   run("Pow", DType::kI64, {2, -3, 0, 7, -1}, {10, 3, 0, -1, -3}, {1024, -27, 1, 0, -1});
   run("Equal", DType::kBool, {1, 0}, {1, 1}, {1, 0});
   run("Xor", DType::kBool, {1, 0, 1}, {1, 1, 0}, {0, 1, 1});
   run("And", DType::kBool, {1, 0, 1}, {1, 1, 0}, {1, 0, 0});
   run("Or", DType::kBool, {1, 0, 0}, {1, 1, 0}, {1, 1, 0});
-  for (DType dtype : {DType::kF16, DType::kBF16, DType::kF64, DType::kI8, DType::kU8, DType::kI16,
-                      DType::kU16, DType::kI32, DType::kU32, DType::kI64, DType::kU64}) {
+  for (DType dtype : {DType::kF16, DType::kBF16, DType::kF64, DType::kI8, DType::kU8, DType::kI16, DType::kU16,
+                      DType::kI32, DType::kU32, DType::kI64, DType::kU64}) {
     run("Max", dtype, {3, 2, 1}, {1, 4, 1}, {3, 4, 1});
     run("Min", dtype, {3, 2, 1}, {1, 4, 1}, {1, 2, 1});
     run("Sum", dtype, {3, 2, 1}, {1, 4, 1}, {4, 6, 2});
@@ -296,8 +270,7 @@ TEST_CASE("pointwise_pow_lowerings") {
 
 TEST_CASE("pointwise_prelu_broadcasts_one_way") {
   const Tensor x = random_tensor({2, 4, 5, 6}, 11);
-  for (const Shape& shape :
-       {Shape{2, 4, 5, 6}, Shape{4, 1, 1}, Shape{1}, Shape{}, Shape{6}, Shape{1, 4, 1, 1}}) {
+  for (const Shape& shape : {Shape{2, 4, 5, 6}, Shape{4, 1, 1}, Shape{1}, Shape{}, Shape{6}, Shape{1, 4, 1, 1}}) {
     OpTest("PRelu", 16).input(x).constant(random_tensor(shape, 12)).expect_kernel_matches_reference(1e-6);
   }
   OpTest("PRelu", 16).input(random_tensor({4, 1}, 1)).input(random_tensor({4, 3}, 2)).expect_problem("slope");
@@ -324,10 +297,7 @@ TEST_CASE("pointwise_variadic_counts") {
 TEST_CASE("pointwise_refusals_say_why") {
   const Tensor a = random_tensor({2, 3}, 1);
   OpTest("Add", 17).input(a).input(random_tensor({4}, 2)).expect_problem("broadcasts with [2, 3]");
-  OpTest("Add", 17)
-      .input(a)
-      .input(make_tensor(DType::kI32, {3}, {1, 2, 3}))
-      .expect_problem("dtype of input 1=i32");
+  OpTest("Add", 17).input(a).input(make_tensor(DType::kI32, {3}, {1, 2, 3})).expect_problem("dtype of input 1=i32");
   OpTest("Add", 17).input(a).expect_problem("number of inputs=1");
   OpTest("And", 7).input(a).input(a).expect_problem("bool");
   OpTest("Mod", 13).input(a).input(a).expect_problem("fmod=0");
@@ -396,10 +366,7 @@ TEST_CASE("pointwise_checks_hold_against_changed_steps") {
   OpTest("Sigmoid", 13).input(random_tensor({2, 3, 5}, 1)).expect_check_guards();
   OpTest("Sin", 13).input(random_tensor({2, 3, 5}, 1)).expect_check_guards();
   OpTest clip("Clip", 13);
-  clip.input(random_tensor({2, 3}, 1))
-      .input(make_f32_scalar(-3))
-      .input(make_f32_scalar(3))
-      .expect_check_guards();
+  clip.input(random_tensor({2, 3}, 1)).input(make_f32_scalar(-3)).input(make_f32_scalar(3)).expect_check_guards();
   OpTest("Dropout", 12).input(random_tensor({2, 3}, 1)).outputs(2).expect_check_guards();
   OpTest add("Add", 13);
   add.attr("activation", "Clip").attr("activation_b", 6.0f);

@@ -192,8 +192,8 @@ std::span<const OpDef> definitions() {
        infer_pool, make_pool_params, pool_reference, "pool_plain", lower_pool},
       {"GlobalMaxPool", "", 1, "maximum of each plane; f32 (f16, bf16, f64, i8, u8 plainly)", infer_global,
        make_global_params, global_pool_reference, "global_pool_f32", lower_global},
-      {"GlobalAveragePool", "", 1, "mean of each plane; f32 (f16, bf16, f64 plainly)", infer_global,
-       make_global_params, global_pool_reference, "global_pool_f32", lower_global},
+      {"GlobalAveragePool", "", 1, "mean of each plane; f32 (f16, bf16, f64 plainly)", infer_global, make_global_params,
+       global_pool_reference, "global_pool_f32", lower_global},
       {"GlobalLpPool", "", 2, "(sum |x|^p)^(1/p) of each plane; p; floats, plainly", infer_global, make_global_params,
        global_pool_reference, "global_pool_plain", lower_global},
   };

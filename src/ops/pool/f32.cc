@@ -86,8 +86,8 @@ void pool_f32(const KernelArgs& args) {
       w.count[1] = th.end - th.begin;
       w.count[2] = tw.end - tw.begin;
       for (int i = 0; i < 3; ++i) w.step[i] = p.dilation[i] * x.strides[i];
-      const int64_t count = p.count_include_pad ? td.padded * th.padded * tw.padded
-                                                : w.count[0] * w.count[1] * w.count[2];
+      const int64_t count =
+          p.count_include_pad ? td.padded * th.padded * tw.padded : w.count[0] * w.count[1] * w.count[2];
       w.divisor = count > 0 ? static_cast<float>(count) : 1.0f;
       w.from = from;
       if (w.count[0] > 0 && w.count[1] > 0 && w.count[2] > 0) {
@@ -97,8 +97,10 @@ void pool_f32(const KernelArgs& args) {
       } else {
         w.count[0] = 0;
       }
-      if (is_max) pool_pixel<true>(w, channels, x.c_stride, to + ow * y.strides[2], y.c_stride);
-      else pool_pixel<false>(w, channels, x.c_stride, to + ow * y.strides[2], y.c_stride);
+      if (is_max)
+        pool_pixel<true>(w, channels, x.c_stride, to + ow * y.strides[2], y.c_stride);
+      else
+        pool_pixel<false>(w, channels, x.c_stride, to + ow * y.strides[2], y.c_stride);
     }
   });
 }
@@ -140,7 +142,8 @@ Status check_pool_f32(const KernelArgs& args) {
 
 Status check_pool_plain(const KernelArgs& args) { return check_pool(args, 2); }
 
-// x is (batch, plane, channels) or (batch, channels, plane). A tile is up to 16 channels of an NHWC image, or one plane.
+// x is (batch, plane, channels) or (batch, channels, plane). A tile is up to 16 channels of an NHWC image, or one
+// plane.
 void global_pool_f32(const KernelArgs& args) {
   const auto& p = args.params_as<GlobalPoolParams>();
   const TensorRef& x = args.in[0];
@@ -167,8 +170,7 @@ void global_pool_f32(const KernelArgs& args) {
         for (; i < width; ++i) sum = combine(is_max, sum, from[i]);
       }
       sum = combine(is_max, sum,
-                    combine(is_max,
-                            combine(is_max, wasm_f32x4_extract_lane(sums, 0), wasm_f32x4_extract_lane(sums, 1)),
+                    combine(is_max, combine(is_max, wasm_f32x4_extract_lane(sums, 0), wasm_f32x4_extract_lane(sums, 1)),
                             combine(is_max, wasm_f32x4_extract_lane(sums, 2), wasm_f32x4_extract_lane(sums, 3))));
       out[tile] = sum / divisor;
     });
@@ -182,8 +184,10 @@ void global_pool_f32(const KernelArgs& args) {
     Window w = {x.as<float>() + n * plane * pitch, {1, 1, plane}, {0, 0, pitch}, divisor};
     const int64_t count = channels - c < 16 ? channels - c : 16;
     w.from += c;
-    if (is_max) pool_pixel<true>(w, count, 1, out + n * channels + c, 1);
-    else pool_pixel<false>(w, count, 1, out + n * channels + c, 1);
+    if (is_max)
+      pool_pixel<true>(w, count, 1, out + n * channels + c, 1);
+    else
+      pool_pixel<false>(w, count, 1, out + n * channels + c, 1);
   });
 }
 

@@ -25,8 +25,12 @@ struct Accumulator {
           best_at = at;
         }
         break;
-      case PoolKind::kAverage: value += x; break;
-      case PoolKind::kLp: value += std::pow(std::fabs(x), p); break;
+      case PoolKind::kAverage:
+        value += x;
+        break;
+      case PoolKind::kLp:
+        value += std::pow(std::fabs(x), p);
+        break;
     }
   }
   double result(int64_t count) const {
@@ -63,8 +67,8 @@ void pool_reference(const KernelArgs& args) {
             const int64_t w = taps[2].start + kw * p.dilation[2];
             const int64_t offset =
                 n * x.n_stride + c * x.c_stride + d * x.strides[0] + h * x.strides[1] + w * x.strides[2];
-            const int64_t in_plane = p.column_major ? h + (w + d * x.dims[2]) * x.dims[1]
-                                                    : (d * x.dims[1] + h) * x.dims[2] + w;
+            const int64_t in_plane =
+                p.column_major ? h + (w + d * x.dims[2]) * x.dims[1] : (d * x.dims[1] + h) * x.dims[2] + w;
             sum.add(element_as_f64(x_ref.dtype, x_ref.data, offset),
                     (n * x.c + c) * x.dims[0] * x.dims[1] * x.dims[2] + in_plane, count == 0);
             ++count;
@@ -72,8 +76,8 @@ void pool_reference(const KernelArgs& args) {
         }
       }
       if (p.count_include_pad) count = taps[0].padded * taps[1].padded * taps[2].padded;
-      const int64_t out_offset = n * y.n_stride + c * y.c_stride + at[0] * y.strides[0] + at[1] * y.strides[1] +
-                                 at[2] * y.strides[2];
+      const int64_t out_offset =
+          n * y.n_stride + c * y.c_stride + at[0] * y.strides[0] + at[1] * y.strides[1] + at[2] * y.strides[2];
       store_f64(y_ref.dtype, y_ref.data, out_offset, sum.result(count));
       if (has_indices) {
         const PoolTensor indices(args.out[1], p.spatial, p.is_nhwc != 0);

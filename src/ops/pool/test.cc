@@ -9,7 +9,7 @@ namespace {
 
 struct Case {
   const char* name;
-  Shape x;  // NCHW
+  Shape x;                                                // NCHW
   std::vector<int64_t> kernel, strides, pads, dilations;  // empty: absent
   int64_t ceil_mode = 0;
   const char* auto_pad = nullptr;
@@ -119,7 +119,9 @@ TEST_CASE("max_pool_never_takes_padding_for_a_value") {
   test.expect_reference(0, {1, 1, 1, 2}, {-3, -3});
   test.expect_kernel_matches_reference(0);
   OpTest bytes("MaxPool", 12);
-  bytes.ints("kernel_shape", {3, 3}).ints("pads", {1, 1, 1, 1}).input(make_tensor(DType::kI8, {1, 1, 1, 2}, {-128, -100}));
+  bytes.ints("kernel_shape", {3, 3})
+      .ints("pads", {1, 1, 1, 1})
+      .input(make_tensor(DType::kI8, {1, 1, 1, 2}, {-128, -100}));
   bytes.expect_reference(0, {1, 1, 1, 2}, {-100, -100});
 }
 
@@ -129,7 +131,8 @@ TEST_CASE("max_pool_indices_row_and_column_major") {
     test.ints("kernel_shape", {2, 2}).ints("strides", {2, 2}).attr("storage_order", order);
     test.input(counting(4, 4)).outputs(2);
     test.expect_reference(0, {1, 1, 2, 2}, {6, 8, 14, 16});
-    test.expect_reference(1, {1, 1, 2, 2}, order ? std::vector<double>{5, 13, 7, 15} : std::vector<double>{5, 7, 13, 15});
+    test.expect_reference(1, {1, 1, 2, 2},
+                          order ? std::vector<double>{5, 13, 7, 15} : std::vector<double>{5, 7, 13, 15});
     test.expect_kernel_matches_reference(0);
   }
   OpTest planes("MaxPool", 12);
@@ -145,7 +148,8 @@ TEST_CASE("max_pool_indices_row_and_column_major") {
 TEST_CASE("global_pools_match_the_reference_in_both_layouts") {
   for (const char* op : {"GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"}) {
     for (bool nhwc : {false, true}) {
-      for (const Shape& x : {Shape{2, 37, 7, 9}, Shape{1, 64, 1, 1}, Shape{3, 5, 4}, Shape{1, 3, 2, 3, 4}, Shape{1, 1, 5, 1}}) {
+      for (const Shape& x :
+           {Shape{2, 37, 7, 9}, Shape{1, 64, 1, 1}, Shape{3, 5, 4}, Shape{1, 3, 2, 3, 4}, Shape{1, 1, 5, 1}}) {
         CAPTURE(op);
         CAPTURE(print_shape(x));
         OpTest test(op);
@@ -173,7 +177,10 @@ TEST_CASE("pool_rejects_what_does_not_fit") {
   pool({1, 1}, {1, 1}, {-1, 0, 0, 0}).expect_problem("pads");
   pool({5, 5}, {1, 1}, {0, 0, 0, 0}).expect_problem("fits");
   OpTest auto_pad("MaxPool", 12);
-  auto_pad.ints("kernel_shape", {2, 2}).attr("auto_pad", std::string("SAME")).input(counting(4, 4)).expect_problem("auto_pad");
+  auto_pad.ints("kernel_shape", {2, 2})
+      .attr("auto_pad", std::string("SAME"))
+      .input(counting(4, 4))
+      .expect_problem("auto_pad");
   OpTest none("MaxPool", 12);
   none.input(counting(4, 4)).expect_problem("kernel_shape");
   OpTest dtype("AveragePool", 12);

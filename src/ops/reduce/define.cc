@@ -95,8 +95,8 @@ ParamBytes reduce_params(const NodeView& node) {
   int64_t bad = 0;
   make_axes_mask(node, &params.axes_mask, &bad);
   // No axes at all: the input unchanged, whatever the reduction would make of single elements.
-  params.op = static_cast<int32_t>(
-      params.axes_mask == 0 && node.input_shape(0).rank > 0 ? ReduceOp::kSum : reduce_row(node).op);
+  params.op = static_cast<int32_t>(params.axes_mask == 0 && node.input_shape(0).rank > 0 ? ReduceOp::kSum
+                                                                                         : reduce_row(node).op);
   return pack_params(params);
 }
 
@@ -108,8 +108,7 @@ Status lower_reduce(const NodeView& node, Lowering& out) {
   out.kernel = "reduce_any";
   ReduceParams params;
   std::memcpy(&params, out.params.data(), sizeof(params));
-  if (node.input_dtype(0) != DType::kF32 || params.op == static_cast<int32_t>(ReduceOp::kLogSumExp))
-    return {};
+  if (node.input_dtype(0) != DType::kF32 || params.op == static_cast<int32_t>(ReduceOp::kLogSumExp)) return {};
   const Shape& in = node.input_shape(0);
   int64_t sizes[3] = {1, 1, 1};
   int part = 0;  // 0 before, 1 within, 2 behind the reduced axes
@@ -190,10 +189,9 @@ std::span<const OpDef> definitions() {
       reduction("ReduceL2", "y = sqrt(sum x^2) over axes (attribute or constant input); floats, integers"),
       reduction("ReduceSumSquare", "y = sum x^2 over axes (attribute or constant input); floats, integers"),
       reduction("ReduceLogSum", "y = log(sum x) over axes (attribute or constant input); floats, integers"),
-      reduction("ReduceLogSumExp",
-                "y = log(sum e^x) over axes (attribute or constant input); floats, integers"),
-      {"ArgMax", "", 1, "y = position of the largest along axis, select_last_index; floats, integers to i64",
-       infer_arg, arg_params, arg_reduce_any, "arg_reduce_any", nullptr},
+      reduction("ReduceLogSumExp", "y = log(sum e^x) over axes (attribute or constant input); floats, integers"),
+      {"ArgMax", "", 1, "y = position of the largest along axis, select_last_index; floats, integers to i64", infer_arg,
+       arg_params, arg_reduce_any, "arg_reduce_any", nullptr},
       {"ArgMin", "", 1, "y = position of the smallest along axis, select_last_index; floats, integers to i64",
        infer_arg, arg_params, arg_reduce_any, "arg_reduce_any", nullptr},
   };

@@ -23,8 +23,7 @@ void accumulate(float* acc, const float* x, int64_t rows, int64_t stride, int64_
   for (int64_t r = 0; r < rows; ++r, x += stride) {
     int64_t i = 0;
 #pragma GCC unroll 1
-    for (; i + 4 <= n; i += 4)
-      wasm_v128_store(acc + i, kFunction(wasm_v128_load(acc + i), wasm_v128_load(x + i)));
+    for (; i + 4 <= n; i += 4) wasm_v128_store(acc + i, kFunction(wasm_v128_load(acc + i), wasm_v128_load(x + i)));
     for (; i < n; ++i) {
       acc[i] = wasm_f32x4_extract_lane(kFunction(wasm_f32x4_splat(acc[i]), wasm_f32x4_splat(x[i])), 0);
     }
@@ -70,8 +69,8 @@ constexpr int64_t kRowsBetweenJoins = 64;
 }
 
 // total[i] for n <= kColumns columns of `rows` rows.
-[[gnu::noinline]] void reduce_columns(const Steps& steps, const float* x, int64_t rows, int64_t stride,
-                                      int64_t n, float* total) {
+[[gnu::noinline]] void reduce_columns(const Steps& steps, const float* x, int64_t rows, int64_t stride, int64_t n,
+                                      float* total) {
   fill(total, n, steps.start);
   if (rows <= kRowsBetweenJoins) return steps.take(total, x, rows, stride, n);
   float acc[kColumns];
@@ -108,8 +107,7 @@ void reduce_f32(const KernelArgs& args) {
     const int64_t rows = 16 * 1024 / (int64_t{p.axis} + 1) + 1;
     parallel_for(args.parallel, static_cast<int>((p.outer + rows - 1) / rows), [&](int tile, int) {
       const int64_t end = (tile + 1) * rows < p.outer ? (tile + 1) * rows : p.outer;
-      for (int64_t o = tile * rows; o < end; ++o)
-        y[o] = finish(op, reduce_row(steps, x + o * p.axis, p.axis), p.axis);
+      for (int64_t o = tile * rows; o < end; ++o) y[o] = finish(op, reduce_row(steps, x + o * p.axis, p.axis), p.axis);
     });
     return;
   }
@@ -150,8 +148,7 @@ void arg_reduce_columns(const float* x, const ArgReduceParams& p, int64_t n, int
     const float* row = x + a * p.inner;
     const v128_t position = wasm_f32x4_splat(static_cast<float>(a));
     for (int64_t i = 0; i < n; i += 4) {
-      const int64_t at =
-          i + 4 <= n ? i : (n >= 4 ? n - 4 : 0);  // the last four overlap: taking them twice is harmless
+      const int64_t at = i + 4 <= n ? i : (n >= 4 ? n - 4 : 0);  // the last four overlap: taking them twice is harmless
       const v128_t value = wasm_v128_load(row + at);
       const v128_t old = wasm_v128_load(best + at);
       v128_t better = p.is_min ? wasm_f32x4_lt(value, old) : wasm_f32x4_gt(value, old);

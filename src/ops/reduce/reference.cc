@@ -114,8 +114,7 @@ void reduce_any(const KernelArgs& args) {
   const Axes& kept = axes[0];
   const Axes& reduced = axes[1];
   const bool as_u64 = is_unsigned(x.dtype) || x.dtype == DType::kBool;
-  const bool in_f64 =
-      is_float(x.dtype) || op == ReduceOp::kL2 || op == ReduceOp::kLogSum || op == ReduceOp::kLogSumExp;
+  const bool in_f64 = is_float(x.dtype) || op == ReduceOp::kL2 || op == ReduceOp::kLogSum || op == ReduceOp::kLogSumExp;
   const int64_t per_tile = reduced.count < 4096 ? 4096 / (reduced.count + 1) + 1 : 1;
   parallel_for(args.parallel, static_cast<int>((kept.count + per_tile - 1) / per_tile), [&](int tile, int) {
     const int64_t end = (tile + 1) * per_tile < kept.count ? (tile + 1) * per_tile : kept.count;
@@ -138,8 +137,7 @@ void reduce_any(const KernelArgs& args) {
       }
       if (!in_f64) {
         if (op == ReduceOp::kMean && reduced.count > 0) {
-          sum.i64 = as_u64 ? static_cast<int64_t>(static_cast<uint64_t>(sum.i64) /
-                                                  static_cast<uint64_t>(reduced.count))
+          sum.i64 = as_u64 ? static_cast<int64_t>(static_cast<uint64_t>(sum.i64) / static_cast<uint64_t>(reduced.count))
                            : sum.i64 / reduced.count;
         }
         store_i64(y.dtype, y.data, o, sum.i64);

@@ -33,9 +33,7 @@ TEST_CASE("reduce_kernels_match_reference_over_all_axes") {
       }
     }
     OpTest by_input(op, 18);
-    by_input.input(random_tensor({2, 3, 4}, ++seed, 1, 2))
-        .constant_i64({-2})
-        .expect_kernel_matches_reference(1e-6);
+    by_input.input(random_tensor({2, 3, 4}, ++seed, 1, 2)).constant_i64({-2}).expect_kernel_matches_reference(1e-6);
     for (DType dtype : {DType::kF16, DType::kF64, DType::kI32, DType::kI64, DType::kU8}) {
       OpTest(op, 11).input(random_tensor({2, 3, 4}, ++seed, 1, 3, dtype)).expect_kernel_matches_reference(0);
     }
@@ -82,10 +80,7 @@ TEST_CASE("reduce_nothing") {
     OpTest(op, 11).ints("axes", {1}).input(Tensor(DType::kF32, {2, 0, 4})).expect_kernel_matches_reference();
     OpTest(op, 11).ints("axes", {1}).input(Tensor(DType::kI8, {2, 0, 4})).expect_kernel_matches_reference();
   }
-  OpTest("ReduceMin", 11)
-      .ints("axes", {0})
-      .input(Tensor(DType::kI8, {0, 1}))
-      .expect_reference(0, {1, 1}, {127});
+  OpTest("ReduceMin", 11).ints("axes", {0}).input(Tensor(DType::kI8, {0, 1})).expect_reference(0, {1, 1}, {127});
 }
 
 TEST_CASE("reduce_long_sums_stay_accurate") {
@@ -101,10 +96,7 @@ TEST_CASE("reduce_refusals") {
   const Tensor x = random_tensor({2, 3}, 1);
   OpTest("ReduceMean", 13).ints("axes", {2}).input(x).expect_problem("axes=2");
   const int64_t axis[] = {0};
-  OpTest("ReduceMean", 18)
-      .input(x)
-      .input(make_i64_vector(axis, 1))
-      .expect_problem("axes=computed at run time");
+  OpTest("ReduceMean", 18).input(x).input(make_i64_vector(axis, 1)).expect_problem("axes=computed at run time");
   OpTest("ReduceMean", 13).input(x).constant_i64({0}).expect_problem("number of inputs=2");
 }
 
@@ -112,14 +104,12 @@ TEST_CASE("arg_max_and_arg_min") {
   uint64_t seed = 50;
   for (const char* op : {"ArgMax", "ArgMin"}) {
     for (int64_t last : {0, 1}) {
-      for (const Shape& shape :
-           {Shape{9}, Shape{2, 3, 4}, Shape{1, 21, 31, 17}, Shape{5, 7, 3}, Shape{2, 6, 515}}) {
+      for (const Shape& shape : {Shape{9}, Shape{2, 3, 4}, Shape{1, 21, 31, 17}, Shape{5, 7, 3}, Shape{2, 6, 515}}) {
         for (int axis = 0; axis < shape.rank; ++axis) {
           // Few values, so that there are ties.
           Tensor x = random_tensor(shape, ++seed, 0, 4, DType::kI32);
           Tensor f(DType::kF32, shape);
-          for (int64_t i = 0; i < x.num_elements(); ++i)
-            f.as<float>()[i] = static_cast<float>(x.as<int32_t>()[i]);
+          for (int64_t i = 0; i < x.num_elements(); ++i) f.as<float>()[i] = static_cast<float>(x.as<int32_t>()[i]);
           INFO(op, " ", print_shape(shape), " axis ", axis, " last ", last);
           OpTest(op, 13)
               .attr("axis", int64_t{axis})

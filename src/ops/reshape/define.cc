@@ -50,9 +50,12 @@ void infer_reshape(const NodeView& node, Inference& out) {
   int64_t known = result.num_elements();
   if (wildcard >= 0) {
     // -1 beside a dim of 0 has no answer, unless all of the input's missing dim is 0 too.
-    if (known > 0 && n % known == 0) result[wildcard] = n / known;
-    else if (known == 0 && n == 0 && !allow_zero) result[wildcard] = 0;
-    else known = -2;
+    if (known > 0 && n % known == 0)
+      result[wildcard] = n / known;
+    else if (known == 0 && n == 0 && !allow_zero)
+      result[wildcard] = 0;
+    else
+      known = -2;
   }
   if (known == -2 || result.num_elements() != n) {
     out.invalid("shape", print_ints(target), "as many elements as the input " + print_shape(from));

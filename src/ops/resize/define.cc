@@ -11,7 +11,7 @@ void resize_reference(const KernelArgs& args);
 namespace {
 
 constexpr const char* kModes[] = {"nearest", "linear", "cubic"};
-constexpr const char* kCoordinates[] = {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
+constexpr const char* kCoordinates[] = {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",  "align_corners",
                                         "asymmetric", "tf_crop_and_resize",   "tf_half_pixel_for_nn"};
 constexpr const char* kRoundings[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
 
@@ -44,8 +44,8 @@ bool read_operands(const NodeView& node, Inference* out, std::vector<double>& ro
     if (newer ? !out->check_inputs(1, 4) : !out->check_inputs(1, 2)) return false;
     static constexpr const char* kNames[] = {"", "roi", "scales", "sizes"};
     for (int i = 1; i < node.num_inputs(); ++i) {
-      const bool ignored = newer && i == 1 && node.attr_string("coordinate_transformation_mode", "half_pixel") !=
-                                                  "tf_crop_and_resize";
+      const bool ignored =
+          newer && i == 1 && node.attr_string("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize";
       if (ignored || !node.has_input(i)) continue;
       if (out->need_constant(i, newer ? kNames[i] : "scales") == nullptr) return false;
     }
@@ -79,8 +79,7 @@ bool read_resize(const NodeView& node, Inference* out, ResizeParams& p, Shape& r
     return false;
   }
   if (is_resize && node.opset() >= 11) {
-    p.coordinates =
-        read_choice(node, out, "coordinate_transformation_mode", "half_pixel", kCoordinates);
+    p.coordinates = read_choice(node, out, "coordinate_transformation_mode", "half_pixel", kCoordinates);
     p.rounding = read_choice(node, out, "nearest_mode", "round_prefer_floor", kRoundings);
     if (p.coordinates < 0 || p.rounding < 0) return false;
   } else {
@@ -233,9 +232,8 @@ Status lower(const NodeView& node, Lowering& out) {
   if (p.mode == static_cast<int32_t>(Mode::kNearest)) return lower_nearest(node, p, taps, out);
 
   // Reducing axes first: the buffers stay small.
-  std::stable_sort(changed.begin(), changed.end(), [&](int a, int b) {
-    return result[a] * shape[b] < result[b] * shape[a];
-  });
+  std::stable_sort(changed.begin(), changed.end(),
+                   [&](int a, int b) { return result[a] * shape[b] < result[b] * shape[a]; });
   const bool is_f32 = node.input_dtype(0) == DType::kF32;
   bool fast = is_f32 && shape.rank == 4 && shape[3] >= 4;
   for (int axis : changed) {

@@ -34,10 +34,18 @@ void gather_row(const char* from, char* to, const int32_t* indices, int64_t widt
 
 void gather_items(int item, const char* from, char* to, const int32_t* indices, int64_t width, const uint8_t* value) {
   switch (item) {
-    case 1: gather_row<uint8_t>(from, to, indices, width, value); break;
-    case 2: gather_row<uint16_t>(from, to, indices, width, value); break;
-    case 4: gather_row<uint32_t>(from, to, indices, width, value); break;
-    default: gather_row<uint64_t>(from, to, indices, width, value); break;
+    case 1:
+      gather_row<uint8_t>(from, to, indices, width, value);
+      break;
+    case 2:
+      gather_row<uint16_t>(from, to, indices, width, value);
+      break;
+    case 4:
+      gather_row<uint32_t>(from, to, indices, width, value);
+      break;
+    default:
+      gather_row<uint64_t>(from, to, indices, width, value);
+      break;
   }
 }
 
@@ -149,9 +157,9 @@ void resize_linear_nhwc(const KernelArgs& args) {
     for (int64_t w = 0; w < y.dims[2]; ++w) {
       const int64_t left = static_cast<int64_t>(column_index[2 * w]) * x.strides[2];
       const int64_t right = static_cast<int64_t>(column_index[2 * w + 1]) * x.strides[2];
-      const Corners corners = {{top + left, top + right, bottom + left, bottom + right},
-                               {column_weight[2 * w], column_weight[2 * w + 1], row_weight[2 * h],
-                                row_weight[2 * h + 1]}};
+      const Corners corners = {
+          {top + left, top + right, bottom + left, bottom + right},
+          {column_weight[2 * w], column_weight[2 * w + 1], row_weight[2 * h], row_weight[2 * h + 1]}};
       mix_pixel(corners, y.dims[3], to + w * y.strides[2]);
     }
   });

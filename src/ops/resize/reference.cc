@@ -23,8 +23,10 @@ void resize_reference(const KernelArgs& args) {
         from[i] = taps[i].index[static_cast<size_t>(index[i])];
         inside = inside && from[i] >= 0;
       }
-      if (inside) copy_item(y, o, x, offset_of(x, from));
-      else store_f64(y.dtype, y.data, o, p.extrapolation);
+      if (inside)
+        copy_item(y, o, x, offset_of(x, from));
+      else
+        store_f64(y.dtype, y.data, o, p.extrapolation);
       continue;
     }
     double sum = 0;

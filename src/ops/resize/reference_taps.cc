@@ -6,29 +6,34 @@
 namespace kiln::ops::resize {
 namespace {
 
-// Where output position j lies on the input: ONNX's formulas, in f32 as inference engines compute them, so that ties and
-// floors fall the same way.
+// Where output position j lies on the input: ONNX's formulas, in f32 as inference engines compute them, so that ties
+// and floors fall the same way.
 float original_position(const ResizeParams& p, int axis, int64_t j, int64_t in_dim, int64_t out_dim) {
   const float scale = p.scale[axis];
   const float length = p.length[axis];
   const auto at = static_cast<float>(j);
   const auto in = static_cast<float>(in_dim);
   switch (static_cast<Coordinates>(p.coordinates)) {
-    case Coordinates::kHalfPixel: return (at + 0.5f) / scale - 0.5f;
+    case Coordinates::kHalfPixel:
+      return (at + 0.5f) / scale - 0.5f;
     case Coordinates::kHalfPixelSymmetric: {
       const float offset = in / 2 * (1 - static_cast<float>(out_dim) / length);
       return offset + (at + 0.5f) / scale - 0.5f;
     }
-    case Coordinates::kPytorchHalfPixel: return out_dim > 1 ? (at + 0.5f) / scale - 0.5f : 0.0f;
-    case Coordinates::kAlignCorners: return length > 1 ? at * (in - 1) / (length - 1) : 0.0f;
-    case Coordinates::kAsymmetric: return at / scale;
+    case Coordinates::kPytorchHalfPixel:
+      return out_dim > 1 ? (at + 0.5f) / scale - 0.5f : 0.0f;
+    case Coordinates::kAlignCorners:
+      return length > 1 ? at * (in - 1) / (length - 1) : 0.0f;
+    case Coordinates::kAsymmetric:
+      return at / scale;
     case Coordinates::kTfCropAndResize: {
       const float start = p.roi_start[axis];
       const float end = p.roi_end[axis];
       return length > 1 ? start * (in - 1) + at * (end - start) * (in - 1) / (length - 1)
                         : 0.5f * (start + end) * (in - 1);
     }
-    case Coordinates::kTfHalfPixelForNn: return (at + 0.5f) / scale;
+    case Coordinates::kTfHalfPixelForNn:
+      return (at + 0.5f) / scale;
   }
   return at;
 }
@@ -41,11 +46,16 @@ int64_t to_position(double value) {
 
 int64_t round_position(Rounding rounding, float x, float scale) {
   switch (rounding) {
-    case Rounding::kPreferFloor: return to_position(std::ceil(double(x) - 0.5));
-    case Rounding::kPreferCeil: return to_position(std::floor(double(x) + 0.5));
-    case Rounding::kFloor: return to_position(std::floor(x));
-    case Rounding::kCeil: return to_position(std::ceil(x));
-    case Rounding::kSimple: return to_position(scale < 1 ? std::ceil(x) : std::floor(x));
+    case Rounding::kPreferFloor:
+      return to_position(std::ceil(double(x) - 0.5));
+    case Rounding::kPreferCeil:
+      return to_position(std::floor(double(x) + 0.5));
+    case Rounding::kFloor:
+      return to_position(std::floor(x));
+    case Rounding::kCeil:
+      return to_position(std::ceil(x));
+    case Rounding::kSimple:
+      return to_position(scale < 1 ? std::ceil(x) : std::floor(x));
   }
   return 0;
 }
@@ -117,7 +127,8 @@ AxisTaps make_axis_taps(const ResizeParams& p, int axis, int64_t in_dim, int64_t
     }
     const bool normalize = (p.exclude_outside || stretch < 1) && sum != 0;
     for (int t = 0; t < taps.num_taps; ++t) {
-      weight[t] = static_cast<float>(normalize ? weights[static_cast<size_t>(t)] / sum : weights[static_cast<size_t>(t)]);
+      weight[t] =
+          static_cast<float>(normalize ? weights[static_cast<size_t>(t)] / sum : weights[static_cast<size_t>(t)]);
     }
   }
   return taps;

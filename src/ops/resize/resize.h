@@ -1,4 +1,5 @@
-// Resize and Upsample: out[j] = sum over taps of weight * in[index], a product over the axes; nearest, linear and cubic.
+// Resize and Upsample: out[j] = sum over taps of weight * in[index], a product over the axes; nearest, linear and
+// cubic.
 //
 // Where output position j of an axis lies on the input is ONNX's coordinate_transformation_mode; how far the taps reach
 // its mode and antialias. It is an operator on any axes: for NHWC its per-axis data (scales, sizes, roi) are permuted.

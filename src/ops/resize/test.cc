@@ -62,9 +62,12 @@ TEST_CASE("resize_ultralytics_and_yolox_upsampling") {
   test.expect_reference(0, {1, 1, 4, 4}, {1, 1, 2, 2, 1, 1, 2, 2, 3, 3, 4, 4, 3, 3, 4, 4});
   CHECK(test.kernel_name() == "resize_nearest");
   for (DType dtype : {DType::kF32, DType::kU8, DType::kI64, DType::kF16}) {
-    by_scales(random_tensor({1, 16, 5, 7}, 1, 0, 99, dtype), "nearest", {1, 1, 2, 2}).expect_kernel_matches_reference(0);
-    by_scales(random_tensor({2, 5, 7, 16}, 1, 0, 99, dtype), "nearest", {1, 2, 2, 1}).expect_kernel_matches_reference(0);
-    by_sizes(random_tensor({2, 5, 7, 16}, 1, 0, 99, dtype), "nearest", {2, 3, 9, 16}).expect_kernel_matches_reference(0);
+    by_scales(random_tensor({1, 16, 5, 7}, 1, 0, 99, dtype), "nearest", {1, 1, 2, 2})
+        .expect_kernel_matches_reference(0);
+    by_scales(random_tensor({2, 5, 7, 16}, 1, 0, 99, dtype), "nearest", {1, 2, 2, 1})
+        .expect_kernel_matches_reference(0);
+    by_sizes(random_tensor({2, 5, 7, 16}, 1, 0, 99, dtype), "nearest", {2, 3, 9, 16})
+        .expect_kernel_matches_reference(0);
   }
   by_scales(random_tensor({1, 40, 40, 64}, 1), "nearest", {1, 2, 2, 1}).expect_kernel_matches_reference(0);
 }
@@ -78,7 +81,10 @@ TEST_CASE("resize_operand_forms") {
   empty_roi.input(x).constant(Tensor(DType::kF32, {0})).constant(floats({1, 1, 2, 2}));
   empty_roi.expect_reference(0, {1, 1, 4, 4}, twice);
   OpTest empty_scales("Resize", 11);
-  empty_scales.input(x).constant(Tensor(DType::kF32, {0})).constant(Tensor(DType::kF32, {0})).constant_i64({1, 1, 4, 4});
+  empty_scales.input(x)
+      .constant(Tensor(DType::kF32, {0}))
+      .constant(Tensor(DType::kF32, {0}))
+      .constant_i64({1, 1, 4, 4});
   empty_scales.expect_reference(0, {1, 1, 4, 4}, twice);
   OpTest upsample7("Upsample", 7);
   upsample7.attr("scales", std::vector<float>{1, 1, 2, 2}).input(x).expect_reference(0, {1, 1, 4, 4}, twice);
@@ -105,17 +111,20 @@ TEST_CASE("resize_linear_coordinates") {
                         {1, 1.25, 1.75, 2, 1.5, 1.75, 2.25, 2.5, 2.5, 2.75, 3.25, 3.5, 3, 3.25, 3.75, 4});
   OpTest corners = by_scales(counting(2, 2), "linear", {1, 1, 2, 2});
   coordinates(corners, "align_corners")
-      .expect_reference(0, {1, 1, 4, 4},
-                        {1, 4 / 3., 5 / 3., 2, 5 / 3., 2, 7 / 3., 8 / 3., 7 / 3., 8 / 3., 3, 10 / 3., 3, 10 / 3., 11 / 3., 4});
+      .expect_reference(
+          0, {1, 1, 4, 4},
+          {1, 4 / 3., 5 / 3., 2, 5 / 3., 2, 7 / 3., 8 / 3., 7 / 3., 8 / 3., 3, 10 / 3., 3, 10 / 3., 11 / 3., 4});
   OpTest asymmetric = by_scales(counting(1, 2), "linear", {1, 1, 1, 2});
   coordinates(asymmetric, "asymmetric").expect_reference(0, {1, 1, 1, 4}, {1, 1.5, 2, 2});
   OpTest torch = by_sizes(counting(4, 4), "linear", {1, 1, 3, 1});
   coordinates(torch, "pytorch_half_pixel").expect_reference(0, {1, 1, 3, 1}, {1.6666666, 7, 12.333333});
-  OpTest reduced = by_scales(make_tensor(DType::kF32, {1, 1, 2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}), "linear", {1, 1, 0.6, 0.6});
+  OpTest reduced =
+      by_scales(make_tensor(DType::kF32, {1, 1, 2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}), "linear", {1, 1, 0.6, 0.6});
   reduced.expect_reference(0, {1, 1, 1, 2}, {2.6666665, 4.3333331});
   OpTest symmetric = by_scales(make_tensor(DType::kF32, {1, 1, 1, 4}, {1, 2, 3, 4}), "linear", {1, 1, 1, 0.6}, 19);
   coordinates(symmetric, "half_pixel_symmetric").expect_reference(0, {1, 1, 1, 2}, {1.6666667, 3.3333333});
-  OpTest symmetric_up = by_scales(make_tensor(DType::kF32, {1, 1, 2, 2}, {1, 2, 3, 4}), "linear", {1, 1, 2.3, 2.94}, 19);
+  OpTest symmetric_up =
+      by_scales(make_tensor(DType::kF32, {1, 1, 2, 2}, {1, 2, 3, 4}), "linear", {1, 1, 2.3, 2.94}, 19);
   coordinates(symmetric_up, "half_pixel_symmetric")
       .expect_reference(0, {1, 1, 4, 5},
                         {1,          1.15986395, 1.5,        1.84013605, 2,          1.56521738, 1.72508133,
@@ -125,16 +134,15 @@ TEST_CASE("resize_linear_coordinates") {
 
 TEST_CASE("resize_cubic") {
   OpTest test = by_scales(counting(4, 4), "cubic", {1, 1, 0.8, 0.8});
-  test.expect_reference(0, {1, 1, 3, 3},
-                        {1.47119141, 2.78125, 4.08251953, 6.71142578, 8.02148438, 9.32275391, 11.91650391, 13.2265625,
-                         14.52783203},
-                        1e-5);
+  test.expect_reference(
+      0, {1, 1, 3, 3},
+      {1.47119141, 2.78125, 4.08251953, 6.71142578, 8.02148438, 9.32275391, 11.91650391, 13.2265625, 14.52783203},
+      1e-5);
   OpTest outside = by_scales(counting(4, 4), "cubic", {1, 1, 0.8, 0.8});
   outside.attr("cubic_coeff_a", -0.5f).attr("exclude_outside", int64_t{1});
-  outside.expect_reference(0, {1, 1, 3, 3},
-                           {1.36812675, 2.6695014, 4.0133367, 6.57362535, 7.875, 9.2188353, 11.94896657, 13.25034122,
-                            14.59417652},
-                           1e-5);
+  outside.expect_reference(
+      0, {1, 1, 3, 3},
+      {1.36812675, 2.6695014, 4.0133367, 6.57362535, 7.875, 9.2188353, 11.94896657, 13.25034122, 14.59417652}, 1e-5);
   test.expect_kernel_matches_reference(1e-6);
   outside.expect_kernel_matches_reference(1e-6);
 }
@@ -146,7 +154,8 @@ TEST_CASE("resize_antialias") {
   OpTest sizes = by_sizes(counting(4, 4), "linear", {1, 1, 3, 3}, 18);
   sizes.attr("antialias", int64_t{1});
   sizes.expect_reference(0, {1, 1, 3, 3},
-                         {2.3636363, 3.590909, 4.818182, 7.2727275, 8.5, 9.727273, 12.181818, 13.409091, 14.636364}, 1e-5);
+                         {2.3636363, 3.590909, 4.818182, 7.2727275, 8.5, 9.727273, 12.181818, 13.409091, 14.636364},
+                         1e-5);
   OpTest cubic = by_scales(counting(4, 4), "cubic", {1, 1, 0.6, 0.6}, 18);
   cubic.attr("antialias", int64_t{1});
   cubic.expect_reference(0, {1, 1, 2, 2}, {2.5180721, 4.2858863, 9.589329, 11.357142}, 1e-5);
@@ -154,7 +163,8 @@ TEST_CASE("resize_antialias") {
   // Enlarging is the same with and without.
   OpTest up = by_scales(counting(2, 2), "linear", {1, 1, 2, 2}, 18);
   up.attr("antialias", int64_t{1});
-  up.expect_reference(0, {1, 1, 4, 4}, {1, 1.25, 1.75, 2, 1.5, 1.75, 2.25, 2.5, 2.5, 2.75, 3.25, 3.5, 3, 3.25, 3.75, 4});
+  up.expect_reference(0, {1, 1, 4, 4},
+                      {1, 1.25, 1.75, 2, 1.5, 1.75, 2.25, 2.5, 2.5, 2.75, 3.25, 3.5, 3, 3.25, 3.75, 4});
   by_scales(random_tensor({1, 3, 40, 50}, 1), "linear", {1, 1, 0.1, 0.07}, 18)
       .attr("antialias", int64_t{1})
       .expect_kernel_matches_reference(1e-6);
@@ -164,7 +174,11 @@ TEST_CASE("resize_tf_crop_and_resize_extrapolates") {
   const auto crop = [](std::vector<double> roi) {
     OpTest test("Resize", 13);
     test.attr("mode", std::string("linear")).attr("extrapolation_value", 10.0f);
-    coordinates(test, "tf_crop_and_resize").input(counting(4, 4)).constant(floats(roi)).absent().constant_i64({1, 1, 3, 3});
+    coordinates(test, "tf_crop_and_resize")
+        .input(counting(4, 4))
+        .constant(floats(roi))
+        .absent()
+        .constant_i64({1, 1, 3, 3});
     return test;
   };
   crop({0, 0, 0.4, 0.6, 1, 1, 0.6, 0.8})
@@ -194,12 +208,19 @@ TEST_CASE("resize_kernels_match_the_reference") {
     Shape x;
     std::vector<int64_t> sizes;
   } cases[] = {
-      {{1, 7, 9, 16}, {1, 14, 18, 16}}, {{2, 7, 9, 5}, {2, 5, 20, 5}},   {{1, 3, 13, 11}, {1, 3, 26, 22}},
-      {{1, 3, 13, 11}, {1, 3, 7, 30}},  {{5, 6}, {3, 11}},               {{7}, {20}},
-      {{2, 3, 4, 5}, {3, 5, 7, 9}},     {{1, 2, 3, 4, 5}, {1, 2, 6, 2, 10}}, {{1, 8, 1, 16}, {1, 16, 1, 16}},
+      {{1, 7, 9, 16}, {1, 14, 18, 16}},
+      {{2, 7, 9, 5}, {2, 5, 20, 5}},
+      {{1, 3, 13, 11}, {1, 3, 26, 22}},
+      {{1, 3, 13, 11}, {1, 3, 7, 30}},
+      {{5, 6}, {3, 11}},
+      {{7}, {20}},
+      {{2, 3, 4, 5}, {3, 5, 7, 9}},
+      {{1, 2, 3, 4, 5}, {1, 2, 6, 2, 10}},
+      {{1, 8, 1, 16}, {1, 16, 1, 16}},
   };
   for (const char* mode : {"nearest", "linear", "cubic"}) {
-    for (const char* name : {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"}) {
+    for (const char* name :
+         {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"}) {
       for (const auto& c : cases) {
         CAPTURE(mode);
         CAPTURE(name);

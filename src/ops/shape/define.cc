@@ -164,27 +164,37 @@ void infer_range(const NodeView& node, Inference& out) {
   out.set_output(0, node.input_dtype(0), Shape{count});
 }
 
-struct EyeParams {
-  int64_t k = 0;
-};
-
 // ONNX's numbers of element types, as the attribute `dtype` has them.
 DType onnx_dtype(int64_t number) {
   switch (number) {
-    case 1: return DType::kF32;
-    case 2: return DType::kU8;
-    case 3: return DType::kI8;
-    case 4: return DType::kU16;
-    case 5: return DType::kI16;
-    case 6: return DType::kI32;
-    case 7: return DType::kI64;
-    case 9: return DType::kBool;
-    case 10: return DType::kF16;
-    case 11: return DType::kF64;
-    case 12: return DType::kU32;
-    case 13: return DType::kU64;
-    case 16: return DType::kBF16;
-    default: return DType::kInvalid;
+    case 1:
+      return DType::kF32;
+    case 2:
+      return DType::kU8;
+    case 3:
+      return DType::kI8;
+    case 4:
+      return DType::kU16;
+    case 5:
+      return DType::kI16;
+    case 6:
+      return DType::kI32;
+    case 7:
+      return DType::kI64;
+    case 9:
+      return DType::kBool;
+    case 10:
+      return DType::kF16;
+    case 11:
+      return DType::kF64;
+    case 12:
+      return DType::kU32;
+    case 13:
+      return DType::kU64;
+    case 16:
+      return DType::kBF16;
+    default:
+      return DType::kInvalid;
   }
 }
 
@@ -203,7 +213,12 @@ void infer_eye(const NodeView& node, Inference& out) {
   out.set_output(0, dtype, node.input_shape(0));
 }
 
-ParamBytes make_eye_params(const NodeView& node) { return pack_params(EyeParams{node.attr_int("k", 0)}); }
+ParamBytes make_eye_params(const NodeView& node) { return pack_params(node.attr_int("k", 0)); }
+
+// The input counts for its dims only.
+Status lower_eye(const NodeView& node, Lowering& out) {
+  return lower_to(node, out, "eye_like", make_eye_params(node), {});
+}
 
 }  // namespace
 
@@ -235,8 +250,8 @@ std::span<const OpDef> definitions() {
        fill_reference, nullptr, nullptr},
       {"Range", "", 11, "start, start + delta, … before limit; folds", infer_range, nullptr, range_reference, nullptr,
        nullptr},
-      {"EyeLike", "", 9, "ones on the k-th diagonal; folds", infer_eye, make_eye_params, eye_reference, nullptr,
-       nullptr},
+      {"EyeLike", "", 9, "ones on the k-th diagonal; k, dtype; floats, integers, bool", infer_eye, make_eye_params,
+       eye_reference, "eye_like", lower_eye},
   };
   return kDefs;
 }

@@ -1,6 +1,6 @@
-// Operators that fold at compile time, since shapes are static: Shape, Size, Constant, ConstantOfShape, Range, EyeLike.
-// They have reference kernels only; what is left of them after folding is an error of the model (a value that depends
-// on run-time data).
+// Operators of shapes and constants: Shape, Size, Constant, ConstantOfShape, Range, EyeLike. All but EyeLike fold at
+// compile time, since shapes are static: they have reference kernels only, and one that is left after folding is an
+// error of the model (a value that depends on run-time data).
 #pragma once
 
 #include "ops/definition.h"

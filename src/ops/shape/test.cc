@@ -65,7 +65,8 @@ TEST_CASE("constant_forms") {
     test.attr(name, std::move(value));
     return test;
   };
-  constant("value", std::make_shared<const Tensor>(make_tensor(DType::kU8, {2}, {3, 4}))).expect_reference(0, {2}, {3, 4});
+  constant("value", std::make_shared<const Tensor>(make_tensor(DType::kU8, {2}, {3, 4})))
+      .expect_reference(0, {2}, {3, 4});
   constant("value_float", 2.5f).expect_reference(0, {}, {2.5});
   constant("value_int", int64_t{-7}).expect_reference(0, {}, {-7});
   constant("value_floats", std::vector<float>{1, 2}).expect_reference(0, {2}, {1, 2});
@@ -109,6 +110,8 @@ TEST_CASE("eye_like") {
   test.attr("k", int64_t{1}).input(random_tensor({2, 3}, 1)).expect_reference(0, {2, 3}, {0, 1, 0, 0, 0, 1});
   OpTest typed("EyeLike", 9);
   typed.attr("dtype", int64_t{6}).input(random_tensor({2, 2}, 1)).expect_reference(0, {2, 2}, {1, 0, 0, 1});
+  typed.expect_kernel_matches_reference(0);
+  typed.expect_check_guards();
   OpTest cube("EyeLike", 9);
   cube.input(random_tensor({2, 2, 2}, 1)).expect_problem("rank");
 }

@@ -1,5 +1,5 @@
-// Slice: out[i…] = in[start + i * step …] on each sliced axis. Starts, ends and steps beyond the dim are clamped as ONNX
-// says; negative ones count from the end; negative steps walk backwards. Any dtype.
+// Slice: out[i…] = in[start + i * step …] on each sliced axis. Starts, ends and steps beyond the dim are clamped as
+// ONNX says; negative ones count from the end; negative steps walk backwards. Any dtype.
 #pragma once
 
 #include <cstdint>

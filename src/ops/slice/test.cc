@@ -29,14 +29,22 @@ const Case kCases[] = {
     {"empty input", {0, 3}, {0}, {2}, {0}, {1}, {0, 3}},
     {"empty input backwards", {0, 3}, {-1}, {INT64_MIN}, {0}, {-1}, {0, 3}},
     {"channels of NHWC", {1, 6, 7, 12}, {4}, {9}, {-1}, {1}, {1, 6, 7, 5}},
-    {"all axes backwards", {2, 3, 4}, {-1, -1, -1}, {INT64_MIN, INT64_MIN, INT64_MIN}, {0, 1, 2}, {-1, -1, -1}, {2, 3, 4}},
+    {"all axes backwards",
+     {2, 3, 4},
+     {-1, -1, -1},
+     {INT64_MIN, INT64_MIN, INT64_MIN},
+     {0, 1, 2},
+     {-1, -1, -1},
+     {2, 3, 4}},
 };
 
 OpTest make_test(const Case& c, DType dtype = DType::kF32) {
   OpTest test("Slice", 13);
   test.input(random_tensor(c.x, 7, 0, 100, dtype)).constant_i64(c.starts).constant_i64(c.ends);
-  if (!c.axes.empty()) test.constant_i64(c.axes);
-  else if (!c.steps.empty()) test.absent();
+  if (!c.axes.empty())
+    test.constant_i64(c.axes);
+  else if (!c.steps.empty())
+    test.absent();
   if (!c.steps.empty()) test.constant_i64(c.steps);
   return test;
 }

@@ -37,11 +37,10 @@ ParamBytes make_params(const NodeView& node) {
 
 std::span<const OpDef> definitions() {
   static constexpr OpDef kDefs[] = {
-      {"Softmax", "", 1,
-       "y = exp(x - max) / sum(exp(x - max)) along axis; f32 (f16, f64 fold or run plainly)", infer,
+      {"Softmax", "", 1, "y = exp(x - max) / sum(exp(x - max)) along axis; f32 (f16, f64 fold or run plainly)", infer,
        make_params, softmax_reference, "softmax_f32", nullptr},
-      {"LogSoftmax", "", 1, "y = log(softmax(x)) along axis; f32 (f16, f64 fold or run plainly)", infer,
-       make_params, softmax_reference, "softmax_f32", nullptr},
+      {"LogSoftmax", "", 1, "y = log(softmax(x)) along axis; f32 (f16, f64 fold or run plainly)", infer, make_params,
+       softmax_reference, "softmax_f32", nullptr},
   };
   return kDefs;
 }

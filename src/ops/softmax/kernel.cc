@@ -55,8 +55,7 @@ float add_lanes(v128_t v) {
   }
   const v128_t factor = wasm_f32x4_splat(1 / sum);
 #pragma GCC unroll 1
-  for (int64_t i = 0; i < whole; i += 4)
-    wasm_v128_store(y + i, wasm_f32x4_mul(wasm_v128_load(y + i), factor));
+  for (int64_t i = 0; i < whole; i += 4) wasm_v128_store(y + i, wasm_f32x4_mul(wasm_v128_load(y + i), factor));
   for (int64_t i = whole; i < n; ++i) y[i] = tail_exp[i - whole] * (1 / sum);
 }
 
@@ -91,8 +90,7 @@ float add_lanes(v128_t v) {
 // One column, where fewer than four are left; the same arithmetic.
 [[gnu::noinline]] void softmax_column(const float* x, float* y, int64_t n, int64_t stride, bool is_log) {
   float max = x[0];
-  for (int64_t i = 1; i < n; ++i)
-    max = x[i * stride] > max || std::isnan(x[i * stride]) ? x[i * stride] : max;
+  for (int64_t i = 1; i < n; ++i) max = x[i * stride] > max || std::isnan(x[i * stride]) ? x[i * stride] : max;
   float sum = 0;
   for (int64_t i = 0; i < n; ++i) sum += y[i * stride] = scalar_f32<exp_f32x4>(x[i * stride] - max);
   const float log_sum = is_log ? scalar_f32<log_f32x4>(sum) : 0;
@@ -112,8 +110,7 @@ void softmax_f32(const KernelArgs& args) {
     const int64_t rows = p.axis < kTile ? kTile / p.axis : 1;
     parallel_for(args.parallel, static_cast<int>((p.outer + rows - 1) / rows), [&](int tile, int) {
       const int64_t end = (tile + 1) * rows < p.outer ? (tile + 1) * rows : p.outer;
-      for (int64_t o = tile * rows; o < end; ++o)
-        softmax_row(x + o * p.axis, y + o * p.axis, p.axis, p.is_log != 0);
+      for (int64_t o = tile * rows; o < end; ++o) softmax_row(x + o * p.axis, y + o * p.axis, p.axis, p.is_log != 0);
     });
     return;
   }
@@ -136,8 +133,7 @@ const char* softmax_problem(const KernelArgs& args) {
   if (const char* what = layout_problem(args.in[0], false)) return what;
   if (const char* what = layout_problem(args.out[0], false)) return what;
   const auto& p = args.params_as<SoftmaxParams>();
-  if (!is_float(args.in[0].dtype) || args.in[0].dtype != args.out[0].dtype)
-    return "softmax: dtypes do not match";
+  if (!is_float(args.in[0].dtype) || args.in[0].dtype != args.out[0].dtype) return "softmax: dtypes do not match";
   const int64_t elements = args.in[0].num_elements();
   if (elements != args.out[0].num_elements()) return "softmax: input and output differ in size";
   return split_problem(elements, p.outer, p.axis, p.inner);
@@ -146,8 +142,7 @@ const char* softmax_problem(const KernelArgs& args) {
 }  // namespace
 
 std::span<const KernelDef> kernels() {
-  static constexpr KernelDef kKernels[] = {
-      {"softmax_f32", softmax_f32, check_by<softmax_problem>, false, false}};
+  static constexpr KernelDef kKernels[] = {{"softmax_f32", softmax_f32, check_by<softmax_problem>, false, false}};
   return kKernels;
 }
 

@@ -14,15 +14,12 @@ void softmax_reference(const KernelArgs& args) {
     for (int64_t i = 0; i < p.inner; ++i) {
       const int64_t base = o * p.axis * p.inner + i;
       double max = -INFINITY;
-      for (int64_t a = 0; a < p.axis; ++a)
-        max = std::fmax(max, element_as_f64(x.dtype, x.data, base + a * p.inner));
+      for (int64_t a = 0; a < p.axis; ++a) max = std::fmax(max, element_as_f64(x.dtype, x.data, base + a * p.inner));
       double sum = 0;
-      for (int64_t a = 0; a < p.axis; ++a)
-        sum += std::exp(element_as_f64(x.dtype, x.data, base + a * p.inner) - max);
+      for (int64_t a = 0; a < p.axis; ++a) sum += std::exp(element_as_f64(x.dtype, x.data, base + a * p.inner) - max);
       for (int64_t a = 0; a < p.axis; ++a) {
         const double shifted = element_as_f64(x.dtype, x.data, base + a * p.inner) - max;
-        store_f64(y.dtype, y.data, base + a * p.inner,
-                  p.is_log ? shifted - std::log(sum) : std::exp(shifted) / sum);
+        store_f64(y.dtype, y.data, base + a * p.inner, p.is_log ? shifted - std::log(sum) : std::exp(shifted) / sum);
       }
     }
   }

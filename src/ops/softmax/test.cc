@@ -54,10 +54,8 @@ TEST_CASE("softmax_check_refuses_sizes_that_do_not_match") {
   for (const ops::softmax::SoftmaxParams& p : {ops::softmax::SoftmaxParams{2, 3, 1, 0}, {1, 2, 3, 1}}) {
     CHECK(kernel->check({&p, sizeof(p), &in, 1, &out, 1, nullptr, 0, &serial_parallel()}).ok());
   }
-  for (const ops::softmax::SoftmaxParams& p : {ops::softmax::SoftmaxParams{2, 3, 2, 0},
-                                               {-2, -3, 1, 0},
-                                               {INT32_MAX, INT32_MAX, INT32_MAX, 0},
-                                               {0, 3, 2, 0}}) {
+  for (const ops::softmax::SoftmaxParams& p :
+       {ops::softmax::SoftmaxParams{2, 3, 2, 0}, {-2, -3, 1, 0}, {INT32_MAX, INT32_MAX, INT32_MAX, 0}, {0, 3, 2, 0}}) {
     CHECK_FALSE(kernel->check({&p, sizeof(p), &in, 1, &out, 1, nullptr, 0, &serial_parallel()}).ok());
   }
 }

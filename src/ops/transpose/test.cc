@@ -68,8 +68,6 @@ TEST_CASE("transpose_rejects_what_is_no_permutation") {
   }
 }
 
-TEST_CASE("transpose_check_guards") {
-  make_test({"", {2, 3, 4, 5}, {0, 2, 3, 1}}, DType::kF32).expect_check_guards();
-}
+TEST_CASE("transpose_check_guards") { make_test({"", {2, 3, 4, 5}, {0, 2, 3, 1}}, DType::kF32).expect_check_guards(); }
 
 }  // namespace kiln::test

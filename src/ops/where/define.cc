@@ -17,8 +17,7 @@ void infer(const NodeView& node, Inference& out) {
   Shape shape = node.input_shape(0);
   for (int i = 1; i < 3; ++i) {
     if (!broadcast_shapes(shape, node.input_shape(i), &shape)) {
-      out.invalid("shape of input", print_shape(node.input_shape(i)),
-                  "one that broadcasts with " + print_shape(shape));
+      out.invalid("shape of input", print_shape(node.input_shape(i)), "one that broadcasts with " + print_shape(shape));
       return;
     }
   }

@@ -17,9 +17,8 @@ void where_block(const KernelArgs& args, const LoopBlock& block) {
     int64_t at[kMaxLoopOperands];
     for (int k = 0; k < kMaxLoopOperands; ++k) at[k] = block.offset[k] + r * block.row_stride[k];
     for (int64_t i = 0; i < block.n; ++i) {
-      y[at[0] + i * block.stride[0]] = condition[at[1] + i * block.stride[1]] != 0
-                                           ? a[at[2] + i * block.stride[2]]
-                                           : b[at[3] + i * block.stride[3]];
+      y[at[0] + i * block.stride[0]] =
+          condition[at[1] + i * block.stride[1]] != 0 ? a[at[2] + i * block.stride[2]] : b[at[3] + i * block.stride[3]];
     }
   }
 }
@@ -47,8 +46,7 @@ const char* where_problem(const KernelArgs& args) {
   for (int i = 0; i < 3; ++i) {
     if (const char* what = layout_problem(args.in[i], true)) return what;
     if (const char* what = broadcast_problem(args.in[i], args.out[0])) return what;
-    if (args.in[i].dtype != (i == 0 ? DType::kBool : args.out[0].dtype))
-      return "where_any: dtypes do not match";
+    if (args.in[i].dtype != (i == 0 ? DType::kBool : args.out[0].dtype)) return "where_any: dtypes do not match";
   }
   return nullptr;
 }

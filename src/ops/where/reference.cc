@@ -29,8 +29,7 @@ void where_reference(const KernelArgs& args) {
   for (int64_t i = 0; i < y.num_elements(); ++i) {
     const bool condition = args.in[0].as<uint8_t>()[source_index(args.in[0], y, i)] != 0;
     const TensorRef& x = args.in[condition ? 1 : 2];
-    std::memcpy(y.as<char>() + i * item, x.as<char>() + source_index(x, y, i) * item,
-                static_cast<size_t>(item));
+    std::memcpy(y.as<char>() + i * item, x.as<char>() + source_index(x, y, i) * item, static_cast<size_t>(item));
   }
 }
 

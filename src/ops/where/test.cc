@@ -32,11 +32,7 @@ TEST_CASE("where_known_values_and_refusals") {
   const Tensor b = make_tensor(DType::kF32, {2}, {9, 8});
   OpTest("Where", 9).input(condition).input(a).input(b).expect_reference(0, {2, 2}, {1, 8, 3, 4}, 0);
   OpTest("Where", 9).input(a).input(a).input(b).expect_problem("bool");
-  OpTest("Where", 9)
-      .input(condition)
-      .input(a)
-      .input(make_tensor(DType::kI32, {1}, {1}))
-      .expect_problem("i32");
+  OpTest("Where", 9).input(condition).input(a).input(make_tensor(DType::kI32, {1}, {1})).expect_problem("i32");
   OpTest("Where", 9).input(condition).input(a).input(random_tensor({3}, 1)).expect_problem("broadcasts");
   OpTest("Where", 8).input(condition).input(a).input(b).expect_problem("opset");
 }

@@ -49,8 +49,7 @@ struct Model::Impl {
   std::vector<std::vector<TensorInfo>> inputs, outputs;  // by profile
 
   kiln::Status load(size_t bytes) {
-    auto loaded =
-        kiln::Session::load({static_cast<const uint8_t*>(bundle.get()), bytes}, kiln::builtin_kernels());
+    auto loaded = kiln::Session::load({static_cast<const uint8_t*>(bundle.get()), bytes}, kiln::builtin_kernels());
     if (!loaded.ok()) return loaded.status();
     session = std::move(loaded).value();
     for (int profile = 0; profile < session->num_profiles(); ++profile) {
@@ -96,20 +95,14 @@ bool Model::select_profile(int index) { return impl_->session->select_profile(in
 
 const std::vector<TensorInfo>& Model::inputs() const { return impl_->inputs[static_cast<size_t>(profile())]; }
 
-const std::vector<TensorInfo>& Model::outputs() const {
-  return impl_->outputs[static_cast<size_t>(profile())];
-}
+const std::vector<TensorInfo>& Model::outputs() const { return impl_->outputs[static_cast<size_t>(profile())]; }
 
 void* Model::input(size_t index) { return impl_->session->input(static_cast<int>(index)).data; }
 const void* Model::output(size_t index) const { return impl_->session->output(static_cast<int>(index)).data; }
 
-size_t Model::input_bytes(size_t index) const {
-  return bytes_of(impl_->session->input(static_cast<int>(index)));
-}
+size_t Model::input_bytes(size_t index) const { return bytes_of(impl_->session->input(static_cast<int>(index))); }
 
-size_t Model::output_bytes(size_t index) const {
-  return bytes_of(impl_->session->output(static_cast<int>(index)));
-}
+size_t Model::output_bytes(size_t index) const { return bytes_of(impl_->session->output(static_cast<int>(index))); }
 
 void Model::run() { impl_->session->run(); }
 
