@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { root, run, run_all } from '../../scripts/run_stage.mjs';
 
 const kTargets = ['onnx_reader', 'bundle_reader'];
+const kPrograms = [...kTargets.map((name) => `fuzz_${name}`), 'make_bundle_seeds'];
 const kMemoryMb = 2048; // a target that needs more than this on one input has a finding
 
 const seconds = Number(process.argv[2] ?? 60);
@@ -15,7 +16,7 @@ if (!(seconds >= 1)) {
 
 const commands = [];
 if (!existsSync(join(root, 'build/fuzz/build.ninja'))) commands.push(['cmake', ['--preset', 'fuzz']]);
-commands.push(['cmake', ['--build', '--preset', 'fuzz', ...kTargets.flatMap((name) => ['--target', `fuzz_${name}`])]]);
+commands.push(['cmake', ['--build', '--preset', 'fuzz', ...kPrograms.flatMap((name) => ['--target', name])]]);
 commands.push(['node', ['tests/fuzz/make_corpus.mjs']]);
 const built = await run_all(commands);
 if (built !== 0) process.exit(built);
