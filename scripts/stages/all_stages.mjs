@@ -51,6 +51,7 @@ export const all_stages = [
   },
   {
     name: 'wasm',
+    on_request: true,
     what: 'the doctest suite built with Emscripten, in Node, for each runtime artefact',
     run: async () => (await preset('wasm')) || ctest('wasm'),
   },
@@ -58,5 +59,10 @@ export const all_stages = [
   { name: 'models', what: 'real models against onnxruntime', run: () => node_test('models') },
   { name: 'browser', what: 'the package in headless Chromium', run: () => node_test('browser') },
   { name: 'examples', what: 'every example runs', run: () => node_test('examples') },
-  { name: 'fuzz', what: 'ONNX and bundle readers under libFuzzer', run: () => run('node', ['tests/fuzz/run.mjs']) },
+  {
+    name: 'fuzz',
+    on_request: true,
+    what: 'ONNX and bundle readers under libFuzzer',
+    run: () => run('node', ['tests/fuzz/run.mjs']),
+  },
 ];
