@@ -18,7 +18,12 @@ const kDescrs: Readonly<Partial<Record<DType, string>>> = {
   bool: '|b1',
 };
 
-/** A tensor as a .npy file. bf16 has no NumPy type and is refused. */
+/**
+ * A tensor as a .npy file.
+ * @throws KilnError UNSUPPORTED for bf16, which NumPy does not have
+ * @example
+ * const file = writeNpy(new Tensor('f32', [2], Float32Array.of(1, 2)));
+ */
 export function write_npy(tensor: Tensor): Uint8Array<ArrayBuffer> {
   const descr = kDescrs[tensor.dtype];
   if (!descr) throw new KilnError('UNSUPPORTED', `.npy has no dtype for ${tensor.dtype}`);
@@ -37,6 +42,8 @@ export function write_npy(tensor: Tensor): Uint8Array<ArrayBuffer> {
  * The tensor in a .npy file.
  * @param what the file's name, for messages
  * @throws KilnError NOT_A_MODEL, TRUNCATED, UNSUPPORTED
+ * @example
+ * const tensor = readNpy(new Uint8Array(await (await fetch('input.npy')).arrayBuffer()), 'input.npy');
  */
 export function read_npy(file: Uint8Array, what: string): Tensor {
   const magic = [0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59];

@@ -54,6 +54,8 @@ export function marks_svg(width: number, height: number, marks: readonly Mark[])
 /**
  * Writes the picture with its marks.
  * @param path ending in .png, .jpg, .jpeg or .webp
+ * @example
+ * await writeAnnotated('out.png', await readImage('in.jpg'), [{ box: [10, 10, 50, 60], text: 'cat' }]);
  */
 export async function write_annotated(path: string, image: PixelImage, marks: readonly Mark[]): Promise<void> {
   const sharp = await import_sharp();
