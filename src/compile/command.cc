@@ -123,25 +123,24 @@ void run_inspect(const CommandLine& line, const FileReader& files, const Compile
     compiled.problems.push_back(std::move(problem));
   }
   if (!line.json) add_notices(result, compiled);
+  const bool misses_stage = !line.compile.dump_stage.empty() && compiled.dump.empty();
+  if (misses_stage && !line.json && !line.check) return add_failure(result, line.model, status, compiled);
   result.problems = compiled.problems;
   if (!line.svg.empty()) {
     const std::string svg = draw_graph(compiled.graph);
     result.files[line.svg] = std::vector<uint8_t>(svg.begin(), svg.end());
   }
-  const bool wants_stage = !line.compile.dump_stage.empty();
   if (line.json) {
     result.out = describe_model_json(compiled);
-  } else if (wants_stage && !compiled.dump.empty()) {
-    result.out = compiled.dump;
   } else if (line.check) {
-    for (const Problem& problem : compiled.problems)
+    for (const Problem& problem : compiled.problems) {
       result.out += std::string(code_name(problem.code)) + ": " + problem.message + "\n";
+    }
     if (compiled.problems.empty()) result.out = "no problems\n";
   } else {
-    result.out = describe_model(compiled);
+    result.out = compiled.dump.empty() ? describe_model(compiled) : compiled.dump;
   }
-  if (compiled.problems.empty()) return;
-  if (line.check || (wants_stage && compiled.dump.empty())) result.exit_code = 1;
+  if (!compiled.problems.empty() && (line.check || misses_stage)) result.exit_code = 1;
 }
 
 void run_tensor(const CommandLine& line, const FileReader& files, CommandResult& result) {

@@ -11,9 +11,11 @@ struct Resolver {
   const ImportedModel& model;
   const CompileOptions& options;
   ProfileShapes result;
+  int complaints = 0;  // calls of problem(), of which each message is kept once
 
   void problem(const std::string& input, const std::string& value, const std::string& supported,
                const std::string& message) {
+    ++complaints;
     for (const Problem& old : result.problems) {
       if (old.message == message) return;
     }
@@ -81,13 +83,16 @@ struct Resolver {
     InputShapes shapes;
     for (ValueId id : model.graph.inputs) shapes[model.graph.value(id).name] = model.graph.value(id).shape;
     std::map<std::string, bool> flagged;
+    const int old_complaints = complaints;
     for (const InputShapeFlag& flag : flags) apply_flag(flag, shapes, flagged);
     if (batch != kUnknownDim) fill_batch(batch, shapes);
     if (height != kUnknownDim) fill_size(height, width, shapes);
     share_named_dims(shapes);
+    // After a flag that does not fit, dims that it may have meant are no problem of their own.
+    const bool flags_fit = complaints == old_complaints;
     for (ValueId id : model.graph.inputs) {
       const Value& input = model.graph.value(id);
-      if (input.dtype == DType::kInvalid) continue;  // the importer has reported it
+      if (input.dtype == DType::kInvalid || !flags_fit) continue;  // reported already
       finish_input(input.name, shapes[input.name], flagged[input.name]);
     }
     if (std::find(result.profiles.begin(), result.profiles.end(), shapes) == result.profiles.end()) {
@@ -261,7 +266,7 @@ struct Resolver {
 }  // namespace
 
 ProfileShapes resolve_shapes(const ImportedModel& model, const CompileOptions& options) {
-  Resolver resolver{model, options, {}};
+  Resolver resolver{model, options, {}, 0};
   resolver.run();
   return std::move(resolver.result);
 }

@@ -112,7 +112,7 @@ Result<Attr> decode_attribute(const AttributeProto& proto, bool is_onnx_domain, 
   if (is_onnx_domain) {
     for (const Kind& kind : kKinds) {
       if (proto.name() == kind.name && type != kind.type) {
-        return Status(Code::kInvalidModel, std::string(type_name(type)) + "; required: " + type_name(kind.type));
+        return Status(Code::kInvalidModel, std::string(type_name(type)) + " instead of " + type_name(kind.type));
       }
     }
   }

@@ -65,7 +65,8 @@ class Importer {
   void report_node(Code code, const Node& node, const std::string& attribute, const std::string& value,
                    const std::string& supported) {
     const std::string op = node.domain.empty() ? node.op : node.domain + "." + node.op;
-    std::string message = op + " '" + node.name + "'" + strf(" (opset %d): ", node.opset) + attribute;
+    std::string message =
+        (op.empty() ? "node" : op) + " '" + node.name + "'" + strf(" (opset %d): ", node.opset) + attribute;
     if (!value.empty()) message += "=" + value;
     message += (code == Code::kUnsupported ? " is not supported; supported: " : "; required: ") + supported;
     report(code, node.name, attribute, value, message);

@@ -35,12 +35,18 @@ bool is_printable(std::string_view text) {
   return true;
 }
 
-// The first characters of a text, on one line.
+// The first characters of a text, on one line and in quotes.
 std::string excerpt(std::span<const uint8_t> bytes) {
+  constexpr size_t kLength = 48;
+  const std::string_view text = skip_space(as_text(bytes));
   std::string line;
-  for (const char c : skip_space(as_text(bytes)).substr(0, 48)) line += c == '\n' || c == '\r' || c == '\t' ? ' ' : c;
-  while (!line.empty() && (static_cast<unsigned char>(line.back()) & 0x80)) line.pop_back();
-  return line;
+  for (const char c : text.substr(0, kLength)) line += c == '\n' || c == '\r' || c == '\t' ? ' ' : c;
+  if (text.size() > kLength) {
+    while (!line.empty() && (static_cast<unsigned char>(line.back()) & 0x80)) line.pop_back();
+    line += "…";
+  }
+  while (!line.empty() && line.back() == ' ') line.pop_back();
+  return "'" + line + "'";
 }
 
 // Fields of ModelProto: varints 1 and 5, the rest messages and strings.
@@ -128,15 +134,15 @@ Status explain_not_onnx(std::span<const uint8_t> bytes) {
     case FileKind::kBundle:
       return error("this is a tilekiln bundle (.kiln), which is compiled already; expected an ONNX model");
     case FileKind::kHtml:
-      return error("got HTML instead of a model ('" + excerpt(bytes) +
-                   "…'): the path or URL leads to a web page, often an error or index page");
+      return error("got HTML instead of a model (" + excerpt(bytes) +
+                   "): the path or URL leads to a web page, often an error or index page");
     case FileKind::kLfsPointer:
       return error(
           "this is a git-LFS pointer, not the model itself: run `git lfs pull`, or download the file it stands for");
     case FileKind::kXml:
-      return error("this is XML ('" + excerpt(bytes) + "…'), not an ONNX model");
+      return error("this is XML (" + excerpt(bytes) + "), not an ONNX model");
     case FileKind::kJson:
-      return error("this is JSON ('" + excerpt(bytes) + "…'), not an ONNX model");
+      return error("this is JSON (" + excerpt(bytes) + "), not an ONNX model");
     case FileKind::kZip:
       return error(
           "this is a zip archive: a PyTorch checkpoint, a Keras model or a packed ONNX model; unpack it, or export "
@@ -156,7 +162,7 @@ Status explain_not_onnx(std::span<const uint8_t> bytes) {
     case FileKind::kImage:
       return error("this is an image, not an ONNX model");
     case FileKind::kText:
-      return error("this is text ('" + excerpt(bytes) + "…'), not an ONNX model");
+      return error("this is text (" + excerpt(bytes) + "), not an ONNX model");
     case FileKind::kMaybeOnnx: {
       uint64_t missing = 0;
       if (walk_model(bytes, &missing) == Walk::kCutOff) {

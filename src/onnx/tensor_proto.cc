@@ -229,7 +229,7 @@ std::string onnx_type_name(int data_type) {
       "COMPLEX64", "COMPLEX128", "BFLOAT16",   "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ",
       "UINT4",     "INT4",       "FLOAT4E2M1", "FLOAT8E8M0"};
   constexpr int kCount = sizeof(kNames) / sizeof(kNames[0]);
-  return data_type >= 0 && data_type < kCount ? kNames[data_type] : strf("type %d", data_type);
+  return data_type >= 0 && data_type < kCount ? kNames[data_type] : std::to_string(data_type);
 }
 
 std::string external_location(const onnx::TensorProto& proto) {

@@ -11,7 +11,7 @@ namespace kiln {
 // kInvalid if tilekiln has no such element type.
 DType dtype_from_onnx(int data_type);
 
-// "FLOAT8E4M3FN", "STRING", …; "type 99" if the number is unknown.
+// "FLOAT8E4M3FN", "STRING", …; "99" if the number is unknown.
 std::string onnx_type_name(int data_type);
 
 // Checks dims and the number of elements before anything is allocated: no tensor is larger than its bytes in the file.
