@@ -59,17 +59,31 @@ export function chromium_path() {
   return path && existsSync(path) ? path : undefined;
 }
 
+const kLaunchAttempts = 3; // a machine under load may stop a browser while it starts
+const kLaunchTimeout = 60_000;
+
 /**
  * Starts Chromium with a fresh profile.
  * @param {{args?: string[], viewport?: {width: number, height: number}}} options
  * @returns {Promise<{context: import('playwright-core').BrowserContext, close: () => Promise<void>}>}
  */
 export async function launch_chromium(options = {}) {
+  for (let attempt = 1; ; ++attempt) {
+    try {
+      return await launch_once(options);
+    } catch (error) {
+      if (error.name !== 'TimeoutError' || attempt === kLaunchAttempts) throw error;
+    }
+  }
+}
+
+async function launch_once(options) {
   const { chromium } = await import('playwright-core');
   const profile = mkdtempSync(join(tmpdir(), 'tilekiln-chromium-'));
   const context = await chromium.launchPersistentContext(profile, {
     executablePath: chromium_path(),
     headless: true,
+    timeout: kLaunchTimeout,
     viewport: options.viewport ?? { width: 1280, height: 800 },
     args: [
       '--headless',

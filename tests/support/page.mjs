@@ -8,7 +8,7 @@ import { chromium_path, launch_chromium, serve } from './chromium.mjs';
 export const chromium_absent = chromium_path() ? false : 'no Chromium on this machine (scripts/setup.sh browser)';
 
 let launching;
-after(async () => (await launching)?.close()); // of the test file that imports this
+after(async () => (await launching?.catch(() => undefined))?.close()); // of the test file that imports this
 
 /** The browser of this test file, closed after its last test. */
 export const browser = () => (launching ??= launch_chromium());
