@@ -12,13 +12,17 @@ constexpr int kRowHeight = 78;
 constexpr int kBoxHeight = 40;
 constexpr int kMinBoxWidth = 90;
 constexpr int kCharWidth = 7;
+constexpr int kPassageWidth = 8;
 constexpr int kGap = 24;
 constexpr int kMargin = 20;
 constexpr size_t kLongestText = 36;
+constexpr size_t kMostPassages = 100000;  // edges beyond pass behind boxes
 
-// A box: a node of the graph, a graph input (node -1) or a graph output (node -2).
+// A place in a layer.
+enum class Kind { kNode, kInput, kOutput, kPassage };  // kPassage: where a long edge passes
+
 struct Box {
-  int node = 0;
+  Kind kind = Kind::kNode;
   std::string title;
   std::string detail;
   int layer = 0;
@@ -72,8 +76,8 @@ std::string constants_of(const Graph& graph, const Node& node) {
 Drawing make_boxes(const Graph& graph) {
   Drawing drawing;
   std::vector<int> source(graph.values.size(), -1);  // box that makes the value
-  const auto add = [&](int node, const std::string& title, const std::string& detail, int layer) {
-    Box box{node, shorten(title), shorten(detail), layer, 0, kMinBoxWidth};
+  const auto add = [&](Kind kind, const std::string& title, const std::string& detail, int layer) {
+    Box box{kind, shorten(title), shorten(detail), layer, 0, kMinBoxWidth};
     const size_t longest = std::max(box.title.size(), box.detail.size());
     box.width = std::max(kMinBoxWidth, static_cast<int>(longest) * kCharWidth + 16);
     drawing.boxes.push_back(box);
@@ -89,12 +93,11 @@ Drawing make_boxes(const Graph& graph) {
   for (ValueId id : graph.inputs) {
     const Value& value = graph.value(id);
     source[static_cast<size_t>(id)] = static_cast<int>(
-        add(-1, value.name, value.dtype == DType::kInvalid ? "" : print_type(value.dtype, value.shape), 0));
+        add(Kind::kInput, value.name, value.dtype == DType::kInvalid ? "" : print_type(value.dtype, value.shape), 0));
   }
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    const Node& node = graph.nodes[n];
+  for (const Node& node : graph.nodes) {
     const std::string constants = constants_of(graph, node);
-    const size_t box = add(static_cast<int>(n), node.domain.empty() ? node.op : node.domain + "." + node.op,
+    const size_t box = add(Kind::kNode, node.domain.empty() ? node.op : node.domain + "." + node.op,
                            constants.empty() ? node.name : constants, 0);
     for (ValueId id : node.inputs) connect(id, box);
     for (ValueId id : node.outputs) {
@@ -103,9 +106,26 @@ Drawing make_boxes(const Graph& graph) {
   }
   for (ValueId id : graph.outputs) {
     const Value& value = graph.value(id);
-    connect(id, add(-2, value.name, value.dtype == DType::kInvalid ? "" : print_type(value.dtype, value.shape), 0));
+    connect(id, add(Kind::kOutput, value.name,
+                    value.dtype == DType::kInvalid ? "" : print_type(value.dtype, value.shape), 0));
   }
   return drawing;
+}
+
+// Cuts edges that pass layers into pieces, with a passage in each layer between; the last piece keeps the label.
+void add_passages(Drawing& drawing) {
+  const std::vector<Edge> edges = std::move(drawing.edges);
+  drawing.edges.clear();
+  for (const Edge& edge : edges) {
+    size_t from = edge.from;
+    for (int layer = drawing.boxes[edge.from].layer + 1; layer < drawing.boxes[edge.to].layer; ++layer) {
+      if (drawing.boxes.size() >= kMostPassages) break;
+      drawing.boxes.push_back({Kind::kPassage, "", "", layer, 0, kPassageWidth});
+      drawing.edges.push_back({from, drawing.boxes.size() - 1, ""});
+      from = drawing.boxes.size() - 1;
+    }
+    drawing.edges.push_back({from, edge.to, edge.label});
+  }
 }
 
 // Puts the boxes of a layer side by side, centred on 0, in their present order.
@@ -153,6 +173,7 @@ void order_layers(Drawing& drawing) {
 
 std::string draw_graph(const Graph& graph) {
   Drawing drawing = make_boxes(graph);
+  add_passages(drawing);
   order_layers(drawing);
   double left = 0, right = 0;
   for (const Box& box : drawing.boxes) {
@@ -182,7 +203,11 @@ std::string draw_graph(const Graph& graph) {
   }
   for (const Box& box : drawing.boxes) {
     const int x = x_of(box.x), y = y_of(box);
-    const char* fill = box.node == -1 ? "#d7ecd9" : (box.node == -2 ? "#f6dcd6" : "#dde6f3");
+    if (box.kind == Kind::kPassage) {
+      svg += strf("<path d=\"M%d %d V%d\" stroke=\"#888\"/>\n", x, y, y + kBoxHeight);
+      continue;
+    }
+    const char* fill = box.kind == Kind::kInput ? "#d7ecd9" : (box.kind == Kind::kOutput ? "#f6dcd6" : "#dde6f3");
     svg += strf("<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"5\" fill=\"%s\" stroke=\"#556\"/>\n",
                 x - box.width / 2, y, box.width, kBoxHeight, fill);
     svg += strf("<text x=\"%d\" y=\"%d\" text-anchor=\"middle\" font-weight=\"bold\">", x, y + 16) + escape(box.title) +
