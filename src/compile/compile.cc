@@ -97,6 +97,11 @@ Status run_passes(Graph& graph, Compilation& job) {
   return {};
 }
 
+void set_edge(const IoEdge& edge, PlanIo& io) {
+  io.name = edge.name;
+  io.layout = edge.layout;
+}
+
 // One profile: the imported graph with static shapes, through inference and passes, to a plan.
 Result<Plan> compile_profile(const ImportedModel& model, const InputShapes& shapes, bool is_first, Compilation& job) {
   Graph graph = model.graph;
@@ -112,15 +117,15 @@ Result<Plan> compile_profile(const ImportedModel& model, const InputShapes& shap
   if (is_first) {
     for (const auto& [key, value] : describe_source(graph)) job.result.plan.metadata[key] = value;
   }
-  KILN_ASSIGN(const IoLayouts layouts, set_io_layouts(graph, job.options));
+  KILN_ASSIGN(const IoEdges edges, set_io_layouts(graph, job.options));
   KILN_TRY(verify_graph(graph, true));
   KILN_TRY(run_passes(graph, job));
   job.dump("final", graph);
 
   KILN_ASSIGN(Plan plan, make_plan(graph, job.tables.ops));
   PlanProfile& profile = plan.profiles[0];
-  for (size_t i = 0; i < profile.inputs.size(); ++i) profile.inputs[i].layout = layouts.inputs[i];
-  for (size_t i = 0; i < profile.outputs.size(); ++i) profile.outputs[i].layout = layouts.outputs[i];
+  for (size_t i = 0; i < edges.inputs.size(); ++i) set_edge(edges.inputs[i], profile.inputs[i]);
+  for (size_t i = 0; i < edges.outputs.size(); ++i) set_edge(edges.outputs[i], profile.outputs[i]);
   return plan;
 }
 

@@ -59,32 +59,34 @@ std::string layout_of_input(const Shape& shape) {
   return may_be_channels(shape[3]) && !may_be_channels(shape[1]) ? "NHWC" : "NCHW";
 }
 
-Result<IoLayouts> set_io_layouts(Graph& graph, const CompileOptions& options) {
-  IoLayouts layouts;
-  std::string common;  // of the 4-D inputs; outputs are taken to have it too
+Result<IoEdges> set_io_layouts(Graph& graph, const CompileOptions& options) {
+  IoEdges edges;
+  std::string common = "NCHW";  // of the 4-D inputs; outputs are taken to have it too
   for (ValueId id : graph.inputs) {
-    layouts.inputs.push_back(layout_of_input(graph.value(id).shape));
-    if (!layouts.inputs.back().empty()) common = layouts.inputs.back();
+    const Value& value = graph.value(id);
+    edges.inputs.push_back({value.name, layout_of_input(value.shape)});
+    if (value.shape.rank == 4) common = edges.inputs.back().layout;
   }
   for (ValueId id : graph.outputs) {
-    layouts.outputs.push_back(graph.value(id).shape.rank == 4 ? (common.empty() ? "NCHW" : common) : "");
+    const Value& value = graph.value(id);
+    edges.outputs.push_back({value.name, value.shape.rank == 4 ? common : ""});
   }
-  const auto change = [&](const std::string& wanted, std::vector<std::string>& have, const char* flag, const char* what,
+  const auto change = [&](const std::string& wanted, std::vector<IoEdge>& have, const char* flag, const char* what,
                           void (*transpose)(Graph&, size_t, bool)) -> Status {
     if (wanted.empty()) return {};
     bool any = false;
     for (size_t i = 0; i < have.size(); ++i) {
-      if (have[i].empty()) continue;
+      if (have[i].layout.empty()) continue;
       any = true;
-      if (have[i] != wanted) transpose(graph, i, wanted == "NHWC");
-      have[i] = wanted;
+      if (have[i].layout != wanted) transpose(graph, i, wanted == "NHWC");
+      have[i].layout = wanted;
     }
     if (any) return {};
     return {Code::kInvalidArgument, std::string(flag) + " " + wanted + ": the model has no 4-D " + what};
   };
-  KILN_TRY(change(options.input_layout, layouts.inputs, "--input-layout", "input", transpose_input));
-  KILN_TRY(change(options.output_layout, layouts.outputs, "--output-layout", "output", transpose_output));
-  return layouts;
+  KILN_TRY(change(options.input_layout, edges.inputs, "--input-layout", "input", transpose_input));
+  KILN_TRY(change(options.output_layout, edges.outputs, "--output-layout", "output", transpose_output));
+  return edges;
 }
 
 }  // namespace kiln
