@@ -58,7 +58,10 @@ export async function run_compiler(
   native.kilnc_reset();
   for (const [name, bytes] of Object.entries(files)) {
     const label = encoder.encode(name);
-    native.kilnc_add_file(put(label), label.length, put(bytes), bytes.length);
+    const [label_pointer, pointer] = [put(label), put(bytes)];
+    native.kilnc_add_file(label_pointer, label.length, pointer, bytes.length);
+    native.kilnc_free(label_pointer);
+    native.kilnc_free(pointer);
   }
   const line = encoder.encode(args.join('\0'));
   let exit_code: number;
