@@ -7,6 +7,8 @@
 
 #include "bundle/format.h"
 #include "bundle/read.h"
+#include "bundle/write.h"
+#include "mutate_plan.h"
 #include "runtime/session.h"
 
 namespace {
@@ -58,23 +60,51 @@ void run_bounded(std::span<const uint8_t> bundle, const kiln::Plan& plan) {
   }
 }
 
+struct FreeBytes {
+  void operator()(uint8_t* bytes) const { std::free(bytes); }
+};
+using Bytes = std::unique_ptr<uint8_t, FreeBytes>;
+
+// A copy that ends where its block ends, at the boundary that a bundle wants, with a fitting header.
+Bytes copy_bundle(const uint8_t* data, size_t size) {
+  void* memory = nullptr;
+  if (posix_memalign(&memory, kiln::format::kAlignment, std::max<size_t>(size, 1)) != 0) return nullptr;
+  if (size > 0) std::memcpy(memory, data, size);
+  fix_header({static_cast<uint8_t*>(memory), size});
+  return Bytes(static_cast<uint8_t*>(memory));
+}
+
 }  // namespace
+
+extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
+
+// Half of the mutations are of the bytes, half of the plan that they hold.
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed) {
+  std::mt19937 random(seed);
+  if (random() % 2 == 0) return LLVMFuzzerMutate(data, size, max_size);
+  const Bytes copy = copy_bundle(data, size);
+  if (copy == nullptr) return LLVMFuzzerMutate(data, size, max_size);
+  const auto bundle = kiln::read_bundle({copy.get(), size});
+  if (!bundle.ok()) return LLVMFuzzerMutate(data, size, max_size);
+  kiln::Plan plan = kiln::unpack_bundle(bundle.value());
+  kiln::fuzz::mutate_plan(plan, random);
+  const std::vector<uint8_t> mutated = kiln::write_bundle(plan);
+  if (mutated.size() > max_size) return LLVMFuzzerMutate(data, size, max_size);
+  std::memcpy(data, mutated.data(), mutated.size());
+  return mutated.size();
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr uint64_t kMaxArenaBytes = 4 << 20;
-  void* memory = nullptr;
-  if (posix_memalign(&memory, kiln::format::kAlignment, std::max<size_t>(size, 1)) != 0) return 0;
-  const std::span<uint8_t> bytes(static_cast<uint8_t*>(memory), size);
-  if (size > 0) std::memcpy(memory, data, size);
-  fix_header(bytes);
+  const Bytes copy = copy_bundle(data, size);
+  if (copy == nullptr) return 0;
+  const std::span<const uint8_t> bytes(copy.get(), size);
   const auto bundle = kiln::read_bundle(bytes);
-  if (bundle.ok()) {
-    const kiln::Plan plan = kiln::unpack_bundle(bundle.value());
-    const bool is_small = std::all_of(plan.profiles.begin(), plan.profiles.end(), [](const kiln::PlanProfile& profile) {
-      return profile.arena_bytes <= kMaxArenaBytes;
-    });
-    if (is_small) run_bounded(bytes, plan);
+  if (!bundle.ok()) return 0;
+  const kiln::Plan plan = kiln::unpack_bundle(bundle.value());
+  for (const kiln::PlanProfile& profile : plan.profiles) {
+    if (profile.arena_bytes > kMaxArenaBytes) return 0;
   }
-  std::free(memory);
+  run_bounded(bytes, plan);
   return 0;
 }
