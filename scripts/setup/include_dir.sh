@@ -4,7 +4,7 @@
 make_include_dir() {
   local name prefix
   mkdir -p "$toolchain/include/onnx"
-  for name in flatbuffers simde doctest CLI xxhash.h onnx/onnx.proto; do
+  for name in flatbuffers simde doctest CLI rapidjson xxhash.h onnx/onnx.proto; do
     [[ ! -e $toolchain/include/$name ]] || continue
     for prefix in /usr/include /usr/local/include /opt/homebrew/include; do
       [[ -e $prefix/$name ]] && ln -sfn "$prefix/$name" "$toolchain/include/$name" && continue 2

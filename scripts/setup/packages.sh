@@ -5,7 +5,7 @@ native_packages=(
   flatbuffers-compiler libflatbuffers-dev       # the bundle's schema
   libsimde-dev                                  # wasm intrinsics, natively
   libxxhash-dev libcli11-dev doctest-dev
-  rapidjson-dev                                    # recipes and sidecars that users write
+  rapidjson-dev                                 # recipes and sidecars that users write
   libonnx-testdata                              # ONNX's own operator vectors
   clang-format
 )
@@ -88,7 +88,7 @@ check_tools_without_apt() {
   if wants browser && ! find_chromium >/dev/null; then missing+=(chromium); fi
   ((${#missing[@]} == 0)) || fail "missing on PATH: ${missing[*]}" \
     'This machine has no apt-get, so they have to be installed by hand, with the headers of protobuf,' \
-    'FlatBuffers, SIMDe, doctest, CLI11, xxHash and ONNX (onnx.proto). Then run this script again.'
+    'FlatBuffers, SIMDe, doctest, CLI11, RapidJSON, xxHash and ONNX (onnx.proto). Then run this script again.'
 }
 
 check_versions() {
