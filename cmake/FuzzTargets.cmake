@@ -1,4 +1,4 @@
-# libFuzzer programs, in builds of the preset `fuzz`: fuzz_NAME for each tests/fuzz/NAME_reader.cc.
+# libFuzzer programs, in builds of the preset `dev` by clang: fuzz_NAME for each tests/fuzz/NAME_reader.cc.
 if(NOT CMAKE_CXX_FLAGS_DEBUG MATCHES "fuzzer-no-link")
   return()
 endif()

@@ -54,7 +54,9 @@ Result<ImportedModel> import_model(std::span<const uint8_t> bytes, const FileRea
 // Graph inputs that --bind names become constants.
 Status bind_inputs(ImportedModel& model, const std::map<std::string, Tensor>& bind) {
   Graph& graph = model.graph;
-  for (const auto& [name, tensor] : bind) {
+  for (const auto& bound : bind) {
+    const std::string& name = bound.first;
+    const Tensor& tensor = bound.second;
     const auto is_named = [&](ValueId id) { return graph.value(id).name == name; };
     const auto found = std::find_if(graph.inputs.begin(), graph.inputs.end(), is_named);
     if (found == graph.inputs.end()) {
@@ -209,7 +211,7 @@ Status compile_model(std::span<const uint8_t> model_bytes, const FileReader& fil
     plans.push_back(std::move(plan));
   }
   const std::map<std::string, std::string> described = std::move(result.plan.metadata);
-  KILN_ASSIGN(result.plan, merge_plans(plans));
+  KILN_ASSIGN(result.plan, merge_plans(std::move(plans)));
   add_metadata(model_bytes, model, described, job);
   if (options.dump_stage == "plan") result.dump = print_plan(result.plan);
 

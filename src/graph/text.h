@@ -11,6 +11,7 @@
 //   output %g
 //
 // Names are bare where they consist of letters, digits and ./:-_ (no colon at the end), quoted otherwise: %"my value".
+// Domains and operators are quoted also where they hold '::'.
 // A node's name comes last, in single quotes. Attributes: 1, 1.5, "text", [1, 2], [1.5, 2.0], ["a", "b"], ints[],
 // floats[], strings[], or a tensor i64[2]{3, 4}. Floats always show a point, an exponent, inf or nan. '#' starts a
 // comment.

@@ -38,6 +38,11 @@ std::string quote(const std::string& text, char mark) {
 
 std::string bare_or_quoted(const std::string& name) { return is_bare(name) ? name : quote(name, '"'); }
 
+// A domain or an operator: '::' is what parts them.
+std::string bare_or_quoted_part(const std::string& name) {
+  return name.find("::") == std::string::npos ? bare_or_quoted(name) : quote(name, '"');
+}
+
 std::string print_float(double value, int digits) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
@@ -100,8 +105,8 @@ std::string print_node(const Graph& graph, const Node& node, int default_opset, 
     line += (i > 0 ? ", " : "") + print_typed_name(graph, node.outputs[i]);
   }
   line += " = ";
-  if (!node.domain.empty()) line += bare_or_quoted(node.domain) + "::";
-  line += bare_or_quoted(node.op);
+  if (!node.domain.empty()) line += bare_or_quoted_part(node.domain) + "::";
+  line += bare_or_quoted_part(node.op);
   if (!node.domain.empty() || node.opset != default_opset) line += "@" + std::to_string(node.opset);
   line += "(";
   for (size_t i = 0; i < node.inputs.size(); ++i) line += (i > 0 ? ", " : "") + print_value_name(graph, node.inputs[i]);

@@ -90,6 +90,33 @@ Graph random_graph(uint64_t seed) {
 
 }  // namespace
 
+TEST_CASE("printing_and_parsing_gives_the_same_graph") {
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
+    CAPTURE(seed);
+    Graph graph = random_graph(seed);
+    compact_values(graph);
+    const std::string text = print_graph(graph, kEverything);
+    const Result<Graph> parsed = parse_graph(text);
+    REQUIRE_MESSAGE(parsed.ok(), parsed.status().message(), "\n", text);
+    CHECK(print_graph(parsed.value(), kEverything) == text);
+    REQUIRE(parsed.value().nodes.size() == graph.nodes.size());
+    CHECK(parsed.value().name == graph.name);
+    CHECK(parsed.value().metadata == graph.metadata);
+    for (const Value& value : graph.values) {
+      const Value* same = nullptr;
+      for (const Value& other : parsed.value().values) {
+        if (other.name == value.name) same = &other;
+      }
+      CHECK_MESSAGE(same != nullptr, "no ", value.name, " after parsing\n", text);
+      if (same == nullptr) continue;
+      CHECK(same->dtype == value.dtype);
+      if (value.dtype != DType::kInvalid) CHECK(same->shape == value.shape);
+      CHECK((same->constant != nullptr) == (value.constant != nullptr));
+      if (value.constant && same->constant) CHECK(*same->constant == *value.constant);
+    }
+  }
+}
+
 TEST_CASE("parsing_any_prefix_or_damage_of_a_text_ends_with_an_error_or_a_graph") {
   const std::string text = print_graph(random_graph(7), kEverything);
   for (size_t length = 0; length <= text.size(); ++length) {

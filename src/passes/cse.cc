@@ -104,7 +104,8 @@ Result<int> cse(Graph& graph, const OpRegistry& ops) {
     int same = -1;
     const auto [begin, end] = seen.equal_range(hash);
     for (auto i = begin; i != end; ++i) {
-      if (equal_nodes(rewriter.node(i->second), rewriter.node(n))) same = i->second;
+      const int other = i->second;  // in no particular order
+      if ((same < 0 || other < same) && equal_nodes(rewriter.node(other), rewriter.node(n))) same = other;
     }
     const auto& outputs = rewriter.node(n).outputs;
     bool can_go = same >= 0;

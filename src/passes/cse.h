@@ -6,7 +6,7 @@
 namespace kiln {
 
 // Constants with the same type and bits become one; nodes with the same operator, attributes and inputs
-// become one (the first), unless both make graph outputs. Returns how many nodes and constants went.
+// become one, the first; a later one that makes a graph output stays. Returns how many nodes and constants went.
 Result<int> cse(Graph& graph, const OpRegistry& ops);
 
 }  // namespace kiln

@@ -70,7 +70,8 @@ TEST_CASE("activations_become_part_of_the_conv") {
       {swapped + "%m = Mul(%q, %sixth)\n%y = Mul(%m, %c)", "HardSwish"},
       {"%m = HardSigmoid(%c) alpha=0.16666667\n%y = Mul(%c, %m)", "HardSwish"},
   };
-  for (const auto& [nodes, kind] : cases) {
+  for (const auto& [text, kind] : cases) {
+    const std::string nodes = text;
     INFO(nodes);
     const Graph before = graph_with(("%c = Conv(%x, %w)\n" + nodes).c_str());
     Graph graph = before;
@@ -192,7 +193,8 @@ TEST_CASE("lower_arithmetic_makes_pools_of_both_spatial_axes_only") {
       {"%y = ReduceMean(%x)", 0},
       {"%y = ReduceSum@11(%x) axes=[2, 3]", 0},
   };
-  for (const auto& [nodes, pools] : cases) {
+  for (const auto& [text, pools] : cases) {
+    const char* nodes = text;
     INFO(nodes);
     const Graph before = graph_with(nodes);
     Graph graph = before;

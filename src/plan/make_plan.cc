@@ -35,12 +35,20 @@ Graph copy_borrowed_outputs(const Graph& graph) {
   return copy;
 }
 
+// What the graph's constants take. Packing changes that little.
+size_t constant_bytes(const Graph& graph) {
+  size_t bytes = 0;
+  for (const Value& value : graph.values) bytes += value.constant != nullptr ? value.constant->bytes() : 0;
+  return bytes;
+}
+
 class Planner {
  public:
   Planner(const Graph& graph, const OpRegistry& ops)
       : graph_(graph),
         ops_(ops),
         aliases_(find_aliases(graph)),
+        weights_(constant_bytes(graph) / 16 * 17),
         tensor_of_(graph.values.size(), -1),
         buffer_of_(graph.values.size(), -1) {}
 

@@ -23,11 +23,12 @@ Status check_same_ios(const PlanProfile& a, const std::vector<PlanIo>& a_ios, co
 
 }  // namespace
 
-Result<Plan> merge_plans(const std::vector<Plan>& plans) {
+Result<Plan> merge_plans(std::vector<Plan> plans) {
   if (plans.empty()) return Status(Code::kInvalidArgument, "no profile to compile");
+  if (plans.size() == 1) return std::move(plans[0]);
   Plan merged;
   merged.metadata = plans[0].metadata;
-  WeightsPool weights;
+  WeightsPool weights(plans[0].weights.size());
   for (const Plan& plan : plans) {
     for (PlanProfile profile : plan.profiles) {
       for (PlanTensor& tensor : profile.tensors) {

@@ -11,6 +11,6 @@ namespace kiln {
 // Profiles keep the order of `plans`. Constants with equal contents are stored once. Metadata is the first
 // plan's. kInvalidArgument if there is no plan, or if plans differ in the names or dtypes of their inputs and
 // outputs.
-Result<Plan> merge_plans(const std::vector<Plan>& plans);
+Result<Plan> merge_plans(std::vector<Plan> plans);
 
 }  // namespace kiln

@@ -10,6 +10,9 @@ namespace kiln {
 
 class WeightsPool {
  public:
+  // `expected_bytes` is set aside at once, so that growing to that size moves nothing.
+  explicit WeightsPool(size_t expected_bytes) { bytes_.reserve(expected_bytes); }
+
   // The 64-byte aligned offset of these bytes; the same for equal contents. 0 for no bytes.
   uint64_t add(const void* data, size_t bytes);
 

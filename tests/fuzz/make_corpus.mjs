@@ -26,4 +26,4 @@ for (const name of existsSync(vectors) ? readdirSync(vectors) : []) {
   if (existsSync(model) && statSync(model).size <= kLargestSeed) add(name, readFileSync(model));
 }
 console.log(`${files.length} ONNX seeds in ${folder('onnx_reader')}`);
-process.exit(await run(join(root, 'build/fuzz/make_bundle_seeds'), [folder('bundle_reader'), ...files]));
+process.exit(await run(join(root, 'build/dev/make_bundle_seeds'), [folder('bundle_reader'), ...files]));

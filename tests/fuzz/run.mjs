@@ -14,10 +14,11 @@ if (!(seconds >= 1)) {
   process.exit(2);
 }
 
-const commands = [];
-if (!existsSync(join(root, 'build/fuzz/build.ninja'))) commands.push(['cmake', ['--preset', 'fuzz']]);
-commands.push(['cmake', ['--build', '--preset', 'fuzz', ...kPrograms.flatMap((name) => ['--target', name])]]);
-commands.push(['node', ['tests/fuzz/make_corpus.mjs']]);
+const commands = [
+  ['cmake', ['--preset', 'dev']],
+  ['cmake', ['--build', '--preset', 'dev', ...kPrograms.flatMap((name) => ['--target', name])]],
+  ['node', ['tests/fuzz/make_corpus.mjs']],
+];
 const built = await run_all(commands);
 if (built !== 0) process.exit(built);
 
@@ -31,7 +32,7 @@ async function fuzz(name) {
     console.error(`fuzz: no seeds for ${name}`);
     return 1;
   }
-  return run(join(root, 'build/fuzz', `fuzz_${name}`), [
+  return run(join(root, 'build/dev', `fuzz_${name}`), [
     corpus,
     seeds,
     `-max_total_time=${seconds}`,

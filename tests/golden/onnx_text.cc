@@ -79,6 +79,7 @@ constexpr Field kFields[] = {
     {"TensorProto", "data_location", 14, 'v', ""},
     {"ValueInfoProto", "name", 1, 's', ""},
     {"ValueInfoProto", "type", 2, 'm', "TypeProto"},
+    {"ValueInfoProto", "doc_string", 3, 's', ""},
     {"TypeProto", "tensor_type", 1, 'm', "Tensor"},
     {"TypeProto", "sequence_type", 4, 'm', "Sequence"},
     {"Sequence", "elem_type", 1, 'm', "TypeProto"},
