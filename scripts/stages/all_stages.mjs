@@ -51,7 +51,6 @@ export const all_stages = [
   },
   {
     name: 'wasm',
-    on_request: true,
     what: 'the doctest suite built with Emscripten, in Node, for each runtime artefact',
     run: async () => (await preset('wasm')) || ctest('wasm'),
   },
@@ -61,7 +60,6 @@ export const all_stages = [
   { name: 'examples', what: 'every example runs', run: () => node_test('examples') },
   {
     name: 'fuzz',
-    on_request: true,
     what: 'ONNX and bundle readers under libFuzzer',
     run: () => run('node', ['tests/fuzz/run.mjs']),
   },

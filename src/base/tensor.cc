@@ -22,14 +22,6 @@ void write(void* data, int64_t index, T value) {
   std::memcpy(static_cast<char*>(data) + index * static_cast<int64_t>(sizeof(T)), &value, sizeof(T));
 }
 
-// A float outside int64 has no defined conversion in C++: saturate, NaN to 0.
-int64_t float_to_i64(double value) {
-  if (std::isnan(value)) return 0;
-  if (value >= 0x1p63) return INT64_MAX;
-  if (value <= -0x1p63) return INT64_MIN;
-  return static_cast<int64_t>(value);
-}
-
 }  // namespace
 
 void Tensor::Free::operator()(void* p) const { std::free(p); }
@@ -95,6 +87,13 @@ Tensor make_f32_scalar(float value) {
   Tensor tensor(DType::kF32, Shape{});
   *tensor.as<float>() = value;
   return tensor;
+}
+
+int64_t float_to_i64(double value) {
+  if (std::isnan(value)) return 0;
+  if (value >= 0x1p63) return INT64_MAX;
+  if (value <= -0x1p63) return INT64_MIN;
+  return static_cast<int64_t>(value);
 }
 
 double element_as_f64(DType dtype, const void* data, int64_t index) {

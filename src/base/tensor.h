@@ -78,6 +78,8 @@ TensorRef make_ref(const Tensor& tensor);
 Tensor make_i64_vector(const int64_t* values, int count);
 Tensor make_f32_scalar(float value);
 
+// Towards zero. What int64 cannot hold, for which C++ defines no conversion, saturates; NaN gives 0.
+int64_t float_to_i64(double value);
 // Element `index` (row-major, dense) converted; integers beyond 2^53 lose precision in the f64 form.
 double element_as_f64(DType dtype, const void* data, int64_t index);
 int64_t element_as_i64(DType dtype, const void* data, int64_t index);

@@ -44,12 +44,13 @@ void matmul_reference(const KernelArgs& args) {
           store_f64(y.dtype, y.data, to, apply_activation(p.activation, sum));
         } else {
           uint64_t sum = dot<uint64_t, load_u64>(p, a, b, pair, m, n);
-          if (p.alpha != 1)
-            sum = static_cast<uint64_t>(static_cast<int64_t>(static_cast<double>(static_cast<int64_t>(sum)) * p.alpha));
+          if (p.alpha != 1) {
+            sum = static_cast<uint64_t>(float_to_i64(static_cast<double>(static_cast<int64_t>(sum)) * p.alpha));
+          }
           if (has_c) {
             const int64_t c = element_as_i64(args.in[2].dtype, args.in[2].data, from_c);
             sum += p.beta == 1 ? static_cast<uint64_t>(c)
-                               : static_cast<uint64_t>(static_cast<int64_t>(static_cast<double>(c) * p.beta));
+                               : static_cast<uint64_t>(float_to_i64(static_cast<double>(c) * p.beta));
           }
           store_i64(y.dtype, y.data, to, static_cast<int64_t>(sum));
         }
