@@ -28,8 +28,8 @@ function(kiln_wasm_test name)
   cmake_parse_arguments(arg "" "" "LINK;NODE_OPTIONS" ${ARGN})
   add_executable(${name} ${wasm_header_tests} $<TARGET_OBJECTS:kiln_wasm_test_files>)
   target_link_libraries(${name} PRIVATE kiln_wasm_test_flags ${arg_LINK} kiln_compile)
-  # The JS that Emscripten makes at -O2 and above does not get through Debian's terser.
-  target_link_options(${name} PRIVATE -O1 -sENVIRONMENT=node -sEXIT_RUNTIME -sALLOW_MEMORY_GROWTH -sMAXIMUM_MEMORY=4GB
+  # Beyond 2 GB, or at -O2 and above, Emscripten rewrites its JS with parsers that Debian has not.
+  target_link_options(${name} PRIVATE -O1 -sENVIRONMENT=node -sEXIT_RUNTIME -sALLOW_MEMORY_GROWTH -sMAXIMUM_MEMORY=2GB
                                       -sSTACK_SIZE=1MB -sSTACK_OVERFLOW_CHECK=1)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${wasm_test_dir}")
   add_test(NAME ${name} COMMAND "${KILN_NODE}" ${arg_NODE_OPTIONS} "${wasm_test_dir}/${name}.js")

@@ -8,6 +8,7 @@
 #include "bundle/sniff.h"
 #include "bundle/write.h"
 #include "bundle_generated.h"
+#include "soak.h"
 
 namespace kiln {
 namespace {
@@ -275,7 +276,7 @@ TEST_CASE("bundle_random_damage_never_gets_through_unnoticed_or_crashes") {
     CHECK_MESSAGE(!status_of(bytes).ok(), "byte " << at);
   }
   int accepted = 0;
-  for (uint32_t seed = 0; seed < 3000; ++seed) {
+  for (uint32_t seed = 0; seed < test::soak_cases(3000); ++seed) {
     std::mt19937 random(seed);
     std::vector<uint8_t> bytes = good;
     for (uint32_t i = 0; i <= random() % 3; ++i)

@@ -94,13 +94,14 @@ TensorRef read_tensor(const schema::Tensor& tensor) {
   TensorRef ref;
   ref.dtype = static_cast<DType>(tensor.dtype());
   ref.rank = static_cast<uint8_t>(size_of(tensor.dims()));
+  const bool has_strides = size_of(tensor.strides()) > 0;
   bool is_empty = false;
   for (uint8_t i = 0; i < ref.rank; ++i) {
     ref.dims[i] = tensor.dims()->Get(i);
-    ref.strides[i] = tensor.strides() != nullptr ? tensor.strides()->Get(i) : 0;
+    ref.strides[i] = has_strides ? tensor.strides()->Get(i) : 0;
     is_empty = is_empty || ref.dims[i] == 0;
   }
-  if (tensor.strides() != nullptr && !is_empty && !ref.is_contiguous()) return ref;
+  if (has_strides && !is_empty && !ref.is_contiguous()) return ref;
   int64_t stride = 1;
   for (int i = ref.rank - 1; i >= 0; --i) {
     ref.strides[i] = static_cast<int32_t>(stride);

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "soak.h"
+
 namespace kiln {
 namespace {
 
@@ -91,7 +93,7 @@ Graph random_graph(uint64_t seed) {
 }  // namespace
 
 TEST_CASE("printing_and_parsing_gives_the_same_graph") {
-  for (uint64_t seed = 1; seed <= 500; ++seed) {
+  for (uint64_t seed = 1; seed <= test::soak_cases(500); ++seed) {
     CAPTURE(seed);
     Graph graph = random_graph(seed);
     compact_values(graph);

@@ -318,6 +318,9 @@ class Importer {
 
   // Constant is the one operator that ends here: its output becomes a constant.
   void read_constant(const onnx::NodeProto& proto, const Node& node) {
+    if (node.outputs.size() > 1) {
+      report_node(Code::kInvalidModel, node, "number of outputs", std::to_string(node.outputs.size()), "1");
+    }
     if (node.outputs.size() != 1 || node.outputs[0] == kNoValue) return;
     const std::string& name = proto.output(0);
     if (proto.attribute_size() != 1) {

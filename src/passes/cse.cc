@@ -21,7 +21,7 @@ uint64_t hash_bytes(const void* data, size_t bytes, uint64_t hash = 0xcbf29ce484
     mix(word);
   }
   uint64_t rest = bytes;
-  std::memcpy(&rest, p, bytes);
+  if (bytes > 0) std::memcpy(&rest, p, bytes);  // an empty list has no address
   mix(rest + (uint64_t{bytes} << 56));
   return hash;
 }

@@ -11,6 +11,7 @@
 #include "passes/pipeline.h"
 #include "passes/push_transposes.h"
 #include "passes/reshape_axes.h"
+#include "soak.h"
 
 using namespace kiln;
 using namespace kiln::test;
@@ -242,7 +243,7 @@ int64_t transposed_bytes_of(const Graph& graph) {
 
 TEST_CASE("push_transposes_keeps_results_of_random_graphs") {
   int64_t saved = 0;
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
+  for (uint64_t seed = 1; seed <= soak_cases(300); ++seed) {
     Graph graph = RandomGraph(seed * 1000).make(25);
     INFO("seed ", seed);
     REQUIRE(verify_graph(graph, true).ok());
@@ -264,7 +265,7 @@ TEST_CASE("push_transposes_keeps_results_of_random_graphs") {
 
 TEST_CASE("all_passes_keep_results_of_random_graphs") {
   const std::vector<Pass> passes = builtin_passes();
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
+  for (uint64_t seed = 1; seed <= soak_cases(300); ++seed) {
     Graph graph = RandomGraph(seed * 77777).make(30);
     INFO("seed ", seed);
     const Graph before = graph;

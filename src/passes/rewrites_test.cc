@@ -7,6 +7,7 @@
 #include "op_test.h"
 #include "pass_test.h"
 #include "passes/pipeline.h"
+#include "soak.h"
 
 using namespace kiln;
 using namespace kiln::test;
@@ -404,7 +405,7 @@ class IdiomGraph {
 
 TEST_CASE("every_pass_alone_keeps_results_of_random_idioms") {
   const std::vector<Pass> passes = builtin_passes();
-  for (uint64_t seed = 1; seed <= 1500; ++seed) {
+  for (uint64_t seed = 1; seed <= soak_cases(1500); ++seed) {
     const Graph before = IdiomGraph(seed * 1000).make(8);
     const Pass& pass = passes[seed % passes.size()];
     INFO("pass ", pass.name, ", seed ", seed);
@@ -418,7 +419,7 @@ TEST_CASE("all_passes_keep_results_of_random_idioms") {
   const std::vector<Pass> passes = builtin_passes();
   size_t nodes_before = 0;
   size_t nodes_after = 0;
-  for (uint64_t seed = 1; seed <= 500; ++seed) {
+  for (uint64_t seed = 1; seed <= soak_cases(500); ++seed) {
     const Graph before = IdiomGraph(seed * 77777).make(12);
     Graph graph = before;
     for (const Pass& pass : passes) {

@@ -4,6 +4,8 @@
 
 #include <random>
 
+#include "soak.h"
+
 namespace kiln {
 namespace {
 
@@ -85,7 +87,7 @@ TEST_CASE("arena_reuses_what_is_dead_and_keeps_inputs_from_outputs") {
 }
 
 TEST_CASE("arena_places_random_buffers_apart") {
-  for (uint32_t seed = 0; seed < 200; ++seed) {
+  for (uint32_t seed = 0; seed < test::soak_cases(200); ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);
     const auto below = [&](uint32_t n) { return static_cast<int32_t>(random() % n); };
@@ -113,7 +115,7 @@ TEST_CASE("arena_of_network_like_lifetimes_is_close_to_the_peak") {
 
   // Chains with skips of random lengths: what residual and dense blocks make.
   double worst = 0;
-  for (uint32_t seed = 0; seed < 100; ++seed) {
+  for (uint32_t seed = 0; seed < test::soak_cases(100); ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);
     const int32_t steps = 60;

@@ -42,6 +42,22 @@ size_t constant_bytes(const Graph& graph) {
   return bytes;
 }
 
+// Whether a bundle may hold a tensor of this shape; an empty one is measured by its other axes.
+bool is_countable(const Shape& shape) {
+  int64_t product = 1;
+  for (int i = 0; i < shape.rank; ++i) {
+    if (shape[i] < 0 || shape[i] > format::kMaxElements) return false;
+    product *= std::max<int64_t>(shape[i], 1);  // both below 2^31
+    if (product > format::kMaxElements) return false;
+  }
+  return true;
+}
+
+Status too_large(const std::string& name, DType dtype, const Shape& shape) {
+  return {Code::kUnsupported, strf("'%s' of type %s%s is too large: a tensor may have up to 2^31 bytes", name.c_str(),
+                                   dtype_name(dtype), print_shape(shape).c_str())};
+}
+
 class Planner {
  public:
   Planner(const Graph& graph, const OpRegistry& ops)
@@ -111,22 +127,26 @@ class Planner {
   Result<int32_t> append(PlanTensor tensor) {
     const int64_t elements = tensor.shape.num_elements();
     int64_t last = 0;
-    bool fits = elements >= 0 && elements <= format::kMaxElements;
+    bool fits = is_countable(tensor.shape);
     for (int i = 0; i < tensor.shape.rank && elements != 0; ++i) {
       fits = fits && tensor.strides[i] <= format::kMaxElements;
       if (fits) last += (tensor.shape[i] - 1) * tensor.strides[i];
     }
     tensor.bytes = elements == 0 ? 0 : (static_cast<uint64_t>(last) + 1) * dtype_bytes(tensor.dtype);
     if (!fits || last >= format::kMaxElements || tensor.bytes > format::kMaxArenaBytes) {
-      return Status(Code::kUnsupported,
-                    strf("'%s' of type %s%s is too large: a tensor may have up to 2^31 bytes", tensor.name.c_str(),
-                         dtype_name(tensor.dtype), print_shape(tensor.shape).c_str()));
+      return too_large(tensor.name, tensor.dtype, tensor.shape);
     }
     profile_.tensors.push_back(std::move(tensor));
     return static_cast<int32_t>(profile_.tensors.size() - 1);
   }
 
   Status add_step(const Node& node) {
+    // Before lowering, which may make tables as long as an axis.
+    for (ValueId id : node.outputs) {
+      if (id == kNoValue) continue;
+      const Value& value = graph_.value(id);
+      if (!is_countable(value.shape)) return too_large(value.name, value.dtype, value.shape);
+    }
     Lowering lowering;
     KILN_TRY(lower_node(ops_, graph_, node, lowering));
     if (lowering.inputs.size() + lowering.outputs.size() > kMaxStepOperands) {

@@ -10,6 +10,7 @@
 #include "plan/aliases.h"
 #include "plan/merge_plans.h"
 #include "runtime/session.h"
+#include "soak.h"
 #include "tiny_ops.h"
 
 namespace kiln {
@@ -266,7 +267,7 @@ TEST_CASE("plan_refuses_what_does_not_fit") {
 // and no two runs of the planner differ.
 TEST_CASE("plan_random_graphs_run_like_the_reference") {
   int elided = 0;
-  for (uint32_t seed = 0; seed < 300; ++seed) {
+  for (uint32_t seed = 0; seed < test::soak_cases(300); ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);
     const auto below = [&](size_t n) { return static_cast<size_t>(random() % n); };

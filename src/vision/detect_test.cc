@@ -6,6 +6,8 @@
 #include <cmath>
 #include <vector>
 
+#include "soak.h"
+
 using namespace kiln;
 
 namespace {
@@ -181,7 +183,7 @@ TEST_CASE("nms_known_cases") {
 }
 
 TEST_CASE("nms_agrees_with_the_definition") {
-  for (uint64_t seed = 1; seed <= 30; ++seed) {
+  for (uint64_t seed = 1; seed <= test::soak_cases(30); ++seed) {
     Random random{seed};
     std::vector<Detection> boxes;
     for (int i = 0; i < 200; ++i) {

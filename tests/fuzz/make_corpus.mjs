@@ -20,6 +20,9 @@ function add(name, bytes) {
 }
 
 for (const [name, bytes] of Object.entries(onnx_seeds)) add(name, bytes);
+// What fuzzing has found, and is mended.
+const regressions = join(root, 'tests/fuzz/regressions');
+for (const name of readdirSync(regressions)) add(name.replace(/\.onnx$/, ''), readFileSync(join(regressions, name)));
 const vectors = join(toolchain_info().onnxTestdata ?? '', 'node');
 for (const name of existsSync(vectors) ? readdirSync(vectors) : []) {
   const model = join(vectors, name, 'model.onnx');

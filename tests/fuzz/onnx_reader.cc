@@ -20,6 +20,7 @@ namespace {
 // Bounds that keep an input's time short; they are on the work asked for, not on the forms.
 constexpr kiln::FoldLimits kFoldLimits{16 << 10, 256 << 10};
 constexpr size_t kMaxNodes = 64;
+constexpr int64_t kMaxElements = 1 << 20;
 constexpr uint64_t kMaxArenaBytes = 16 << 20;
 
 void must_hold(bool holds, const char* what, const std::string& message) {
@@ -60,6 +61,7 @@ void compile(kiln::ImportedModel& model) {
   for (kiln::ValueId id : graph.inputs) graph.value(id).shape = shapes.profiles[0].at(graph.value(id).name);
 
   std::vector<kiln::Problem> problems = model.problems;
+  problems.insert(problems.end(), shapes.problems.begin(), shapes.problems.end());
   kiln::infer_and_fold(graph, ops, problems, kFoldLimits);
   for (const kiln::Problem& problem : problems) {
     must_hold(problem.code != kiln::Code::kInternal, "inference", problem.message);
@@ -71,6 +73,9 @@ void compile(kiln::ImportedModel& model) {
     if (!changes.ok()) return;
     const kiln::Status verified = kiln::verify_graph(graph, true);
     must_hold(verified.ok(), pass.name, verified.message());
+  }
+  for (const kiln::Value& value : graph.values) {
+    if (value.shape.num_elements() > kMaxElements) return;
   }
   const kiln::Result<kiln::Plan> plan = kiln::make_plan(graph, ops);
   check_blame(plan.status(), "plan");

@@ -96,17 +96,17 @@ Status check_shapes(const KernelArgs& args, bool packed_b) {
   int64_t last_b = 0;
   for (int i = 0; i < p.batch_rank; ++i) {
     const int64_t dim = p.batch_dims[i];
-    if (dim < 1 || p.a_steps[i] < 0 || p.b_steps[i] < 0) return corrupt("batch dims out of range");
+    if (dim < 0 || p.a_steps[i] < 0 || p.b_steps[i] < 0) return corrupt("batch dims out of range");
     batches *= dim;
-    last_a += (dim - 1) * p.a_steps[i];
-    last_b += (dim - 1) * p.b_steps[i];
+    last_a += std::max<int64_t>(dim - 1, 0) * p.a_steps[i];
+    last_b += std::max<int64_t>(dim - 1, 0) * p.b_steps[i];
     if (batches > INT32_MAX || last_a > INT32_MAX || last_b > INT32_MAX) return corrupt("too many batches");
   }
   const auto fits = [](int64_t matrices, int64_t rows, int64_t columns, int64_t elements) {
     return rows * columns <= INT32_MAX && matrices * (rows * columns) <= elements;
   };
-  if (!fits(last_a + 1, p.m, p.k, count_elements(args.in[0]))) return corrupt("a does not fit the product");
-  if (!packed_b && !fits(last_b + 1, p.k, p.n, count_elements(args.in[1]))) {
+  if (!fits(batches == 0 ? 0 : last_a + 1, p.m, p.k, count_elements(args.in[0]))) return corrupt("a does not fit the product");
+  if (!packed_b && !fits(batches == 0 ? 0 : last_b + 1, p.k, p.n, count_elements(args.in[1]))) {
     return corrupt("b does not fit the product");
   }
   if (packed_b && p.batch_rank != 0) return corrupt("packed weights have no batches");

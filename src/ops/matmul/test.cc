@@ -51,6 +51,11 @@ TEST_CASE("matmul: shapes by NumPy's rules, B constant and computed") {
   }
 }
 
+TEST_CASE("matmul: no batches at all") {
+  OpTest("MatMul").input(random({1, 2, 3, 4}, 1)).input(random({0, 2, 4, 3}, 2)).expect_kernel_matches_reference(0);
+  OpTest("MatMul").input(random({0, 3, 4}, 1)).constant(random({4, 3}, 2)).expect_kernel_matches_reference(0);
+}
+
 TEST_CASE("matmul: integers and other floats") {
   for (DType dtype : {DType::kI32, DType::kU32, DType::kI64, DType::kU64, DType::kF64, DType::kF16}) {
     CAPTURE(dtype_name(dtype));
