@@ -19,8 +19,8 @@ set(runtime_entry src/wasm/runtime_abi.cc src/wasm/last_error.cc src/wasm/vision
 
 # What runs once a load is small rather than quick; the plain forms of operators are in between.
 file(GLOB small_sources CONFIGURE_DEPENDS src/base/*.cc src/bundle/*.cc src/runtime/*.cc)
-set_source_files_properties(${small_sources} ${runtime_entry} PROPERTIES COMPILE_OPTIONS -Oz)
-set_source_files_properties(${op_reference} PROPERTIES COMPILE_OPTIONS -Os)
+set_source_files_properties(${small_sources} ${runtime_entry} PROPERTIES COMPILE_OPTIONS -Oz SKIP_PRECOMPILE_HEADERS ON)
+set_source_files_properties(${op_reference} PROPERTIES COMPILE_OPTIONS -Os SKIP_PRECOMPILE_HEADERS ON)
 
 kiln_artefact(kiln-simd 262144 SOURCES ${runtime_entry} LINK kiln_runtime kiln_vision)
 

@@ -17,6 +17,9 @@ target_include_directories(kiln_wasm_test_flags INTERFACE tests/support)
 target_compile_definitions(kiln_wasm_test_flags INTERFACE
   DOCTEST_CONFIG_NO_EXCEPTIONS_BUT_WITH_ALL_ASSERTS KILN_SOURCE_DIR="${CMAKE_CURRENT_SOURCE_DIR}")
 target_compile_options(kiln_wasm_test_flags INTERFACE -O1)
+set_source_files_properties(tests/support/main.cc PROPERTIES SKIP_PRECOMPILE_HEADERS ON)  # doctest's implementation
+target_precompile_headers(kiln_wasm_test_files PRIVATE <algorithm> <cmath> <map> <memory> <string> <vector>
+                          <doctest/doctest.h>)
 target_link_libraries(kiln_wasm_test_files PRIVATE kiln_wasm_test_flags kiln_compile kiln_runtime kiln_vision)
 
 # Node takes .js files for CommonJS only where a package.json says so; ours says the contrary.
