@@ -7,6 +7,7 @@ import { check_layers } from './check_layers.mjs';
 import { build_js } from '../build_js.mjs';
 import { build_wasm } from '../build_wasm.mjs';
 import { root, run, run_all } from '../run_stage.mjs';
+import { soak } from '../soak.mjs';
 
 const preset = async (name, targets = []) => {
   const commands = [];
@@ -15,7 +16,7 @@ const preset = async (name, targets = []) => {
   return run_all(commands);
 };
 
-const ctest = (build, ...args) => run('ctest', ['--test-dir', `build/${build}`, '--output-on-failure', ...args]);
+const ctest = (build, ...args) => run('ctest', ['--test-dir', `build/${build}`, '--verbose', ...args]);
 
 /** Test files *.test.mjs below tests/<folder>. */
 const test_files = (folder) =>
@@ -37,7 +38,7 @@ export const all_stages = [
   {
     name: 'conformance',
     what: 'ONNX node vectors, compiled and run natively under ASan and UBSan',
-    run: async () => (await preset('dev', ['kiln_conformance'])) || ctest('dev', '-R', '^conformance$', '--verbose'),
+    run: async () => (await preset('dev', ['kiln_conformance'])) || ctest('dev', '-R', '^conformance$'),
   },
   {
     name: 'build',
@@ -59,8 +60,8 @@ export const all_stages = [
   { name: 'browser', what: 'the package in headless Chromium', run: () => node_test('browser') },
   { name: 'examples', what: 'every example runs', run: () => node_test('examples') },
   {
-    name: 'fuzz',
-    what: 'ONNX and bundle readers under libFuzzer',
-    run: () => run('node', ['tests/fuzz/run.mjs']),
+    name: 'soak',
+    what: 'a tenth of npm run soak: fuzzers, tests over random graphs, the package in long use',
+    run: () => soak(0.1),
   },
 ];

@@ -268,7 +268,7 @@ TEST_CASE("bundle_shared_vectors_are_refused") {
   check_error(status_of(bytes), Code::kCorrupt, "share parameters");
 }
 
-TEST_CASE("bundle_random_damage_never_gets_through_unnoticed_or_crashes") {
+TEST_CASE("bundle_random_damage_never_gets_through_unnoticed_or_crashes" * doctest::test_suite("random")) {
   const std::vector<uint8_t> good = write_bundle(make_sample());
   for (size_t at = 0; at < good.size(); ++at) {
     std::vector<uint8_t> bytes = good;

@@ -92,7 +92,7 @@ Graph random_graph(uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("printing_and_parsing_gives_the_same_graph") {
+TEST_CASE("printing_and_parsing_gives_the_same_graph" * doctest::test_suite("random")) {
   for (uint64_t seed = 1; seed <= test::soak_cases(500); ++seed) {
     CAPTURE(seed);
     Graph graph = random_graph(seed);

@@ -241,7 +241,7 @@ int64_t transposed_bytes_of(const Graph& graph) {
 
 }  // namespace
 
-TEST_CASE("push_transposes_keeps_results_of_random_graphs") {
+TEST_CASE("push_transposes_keeps_results_of_random_graphs" * doctest::test_suite("random")) {
   int64_t saved = 0;
   for (uint64_t seed = 1; seed <= soak_cases(300); ++seed) {
     Graph graph = RandomGraph(seed * 1000).make(25);
@@ -263,7 +263,7 @@ TEST_CASE("push_transposes_keeps_results_of_random_graphs") {
   CHECK(saved > 100000);
 }
 
-TEST_CASE("all_passes_keep_results_of_random_graphs") {
+TEST_CASE("all_passes_keep_results_of_random_graphs" * doctest::test_suite("random")) {
   const std::vector<Pass> passes = builtin_passes();
   for (uint64_t seed = 1; seed <= soak_cases(300); ++seed) {
     Graph graph = RandomGraph(seed * 77777).make(30);

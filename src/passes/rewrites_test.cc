@@ -403,7 +403,7 @@ class IdiomGraph {
 
 }  // namespace
 
-TEST_CASE("every_pass_alone_keeps_results_of_random_idioms") {
+TEST_CASE("every_pass_alone_keeps_results_of_random_idioms" * doctest::test_suite("random")) {
   const std::vector<Pass> passes = builtin_passes();
   for (uint64_t seed = 1; seed <= soak_cases(1500); ++seed) {
     const Graph before = IdiomGraph(seed * 1000).make(8);
@@ -415,7 +415,7 @@ TEST_CASE("every_pass_alone_keeps_results_of_random_idioms") {
   }
 }
 
-TEST_CASE("all_passes_keep_results_of_random_idioms") {
+TEST_CASE("all_passes_keep_results_of_random_idioms" * doctest::test_suite("random")) {
   const std::vector<Pass> passes = builtin_passes();
   size_t nodes_before = 0;
   size_t nodes_after = 0;

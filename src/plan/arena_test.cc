@@ -86,7 +86,7 @@ TEST_CASE("arena_reuses_what_is_dead_and_keeps_inputs_from_outputs") {
   CHECK(buffers[0].offset != buffers[3].offset);
 }
 
-TEST_CASE("arena_places_random_buffers_apart") {
+TEST_CASE("arena_places_random_buffers_apart" * doctest::test_suite("random")) {
   for (uint32_t seed = 0; seed < test::soak_cases(200); ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);
@@ -106,7 +106,7 @@ TEST_CASE("arena_places_random_buffers_apart") {
   }
 }
 
-TEST_CASE("arena_of_network_like_lifetimes_is_close_to_the_peak") {
+TEST_CASE("arena_of_network_like_lifetimes_is_close_to_the_peak" * doctest::test_suite("random")) {
   int32_t num_steps = 0;
   std::vector<ArenaBuffer> buffers = detector_like(&num_steps);
   ArenaSize size = place_buffers(buffers, num_steps);

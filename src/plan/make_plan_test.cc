@@ -265,7 +265,7 @@ TEST_CASE("plan_refuses_what_does_not_fit") {
 
 // Random graphs over all tiny operators with views wherever a pass could set them: run like the reference,
 // and no two runs of the planner differ.
-TEST_CASE("plan_random_graphs_run_like_the_reference") {
+TEST_CASE("plan_random_graphs_run_like_the_reference" * doctest::test_suite("random")) {
   int elided = 0;
   for (uint32_t seed = 0; seed < test::soak_cases(300); ++seed) {
     CAPTURE(seed);

@@ -182,7 +182,7 @@ TEST_CASE("nms_known_cases") {
   CHECK(ties[0].y2 == 10);
 }
 
-TEST_CASE("nms_agrees_with_the_definition") {
+TEST_CASE("nms_agrees_with_the_definition" * doctest::test_suite("random")) {
   for (uint64_t seed = 1; seed <= test::soak_cases(30); ++seed) {
     Random random{seed};
     std::vector<Detection> boxes;

@@ -1,4 +1,5 @@
-// How long tests over random cases are: TILEKILN_SOAK=N in the environment tries N times as many (`npm run soak`).
+// How long tests over random cases are: TILEKILN_SOAK=N in the environment tries N times as many (`npm run soak`). Such
+// tests are in the test suite "random".
 #pragma once
 
 #include <cstdint>

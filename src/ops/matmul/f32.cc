@@ -105,7 +105,8 @@ Status check_shapes(const KernelArgs& args, bool packed_b) {
   const auto fits = [](int64_t matrices, int64_t rows, int64_t columns, int64_t elements) {
     return rows * columns <= INT32_MAX && matrices * (rows * columns) <= elements;
   };
-  if (!fits(batches == 0 ? 0 : last_a + 1, p.m, p.k, count_elements(args.in[0]))) return corrupt("a does not fit the product");
+  if (!fits(batches == 0 ? 0 : last_a + 1, p.m, p.k, count_elements(args.in[0])))
+    return corrupt("a does not fit the product");
   if (!packed_b && !fits(batches == 0 ? 0 : last_b + 1, p.k, p.n, count_elements(args.in[1]))) {
     return corrupt("b does not fit the product");
   }
