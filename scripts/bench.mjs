@@ -37,7 +37,7 @@ for (const name of names) {
   const model = await prepare_model(name, folder);
   for (const host of values.hosts.split(',')) {
     for (const simd of values.simd.split(',')) {
-      const options = { rounds, warmup: 3, tolerance: 1e-4, simd, seed: 7 };
+      const options = { rounds, warmup: 3, tolerance: 1e-4, simd };
       const result = await (host === 'node' ? bench_in_node : bench_in_chromium)(model, options);
       if (!result) continue;
       results.push({ model: name, host, gflop: model.gflop, ...result });

@@ -5,10 +5,9 @@ import { root } from '../../scripts/run_stage.mjs';
 import { chromium_path, launch_chromium, serve } from '../support/chromium.mjs';
 import { onnxruntime_contender, tilekiln_contender } from './contenders.mjs';
 import { race } from './race.mjs';
-import { random_input } from './random_input.mjs';
 
 /** One race in Node. Null, with a line that says so, if the engine lacks the SIMD level. */
-export async function bench_in_node(model, { simd, seed, ...options }) {
+export async function bench_in_node(model, { simd, ...options }) {
   const api = await import(join(root, 'dist/index.node.js'));
   const ort = await import('onnxruntime-web');
   ort.env.wasm.numThreads = 1;
@@ -16,7 +15,8 @@ export async function bench_in_node(model, { simd, seed, ...options }) {
   const session = { executionProviders: ['wasm'] };
   const rival = onnxruntime_contender(ort, readFileSync(model.onnx), 'onnxruntime-web', session, model.shape);
   try {
-    return await race([ours, rival], random_input(model.shape, seed), options);
+    const input = new Float32Array(new Uint8Array(readFileSync(model.input)).buffer);
+    return await race([ours, rival], input, options);
   } catch (error) {
     if (error.code !== 'UNSUPPORTED') throw error;
     console.log(`${model.name} in node, ${simd}: skipped: ${error.message}`);
@@ -49,6 +49,7 @@ export async function bench_in_chromium(model, options) {
       ...options,
       onnx: `/models/${basename(model.onnx)}`,
       bundle: `/models/${basename(model.bundle)}`,
+      input: `/models/${basename(model.input)}`,
       shape: model.shape,
     };
     return await page.evaluate((request) => window.bench_race(request), job);

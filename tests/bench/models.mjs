@@ -1,8 +1,9 @@
-// The models of the bench: random-weight layouts made by models/, and YOLOX-nano where ../shared has it.
+// The models of the bench: random-weight layouts made by models/, and YOLOX-nano where ../shared has it; a photo as input.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { make_layout } from '../../models/layouts/index.mjs';
 import { write_onnx } from '../../models/onnx_writer.mjs';
+import { photo_tensor } from '../support/photo_tensor.mjs';
 import { root } from '../../scripts/run_stage.mjs';
 
 const kShared = join(root, '../shared/data/models');
@@ -17,9 +18,9 @@ const kShapes = {
 export const kBenchModels = Object.keys(kShapes);
 
 /**
- * Writes NAME.onnx and NAME.kiln into `folder`.
- * @returns {Promise<{name: string, onnx: string, bundle: string, shape: number[], gflop: number}>} paths, input shape and
- *   2 * MACs / 1e9
+ * Writes NAME.onnx, NAME.kiln and NAME.f32, the input's numbers, into `folder`.
+ * @returns {Promise<{name: string, onnx: string, bundle: string, input: string, shape: number[], gflop: number}>} paths,
+ *   input shape and 2 * MACs / 1e9
  */
 export async function prepare_model(name, folder) {
   const api = await import(join(root, 'dist/index.node.js'));
@@ -36,5 +37,7 @@ export async function prepare_model(name, folder) {
   const model = await api.load(bundle);
   const gflop = model.steps().reduce((sum, step) => sum + 2 * step.macs, 0) / 1e9;
   model.dispose();
-  return { name, onnx, bundle, shape: kShapes[name], gflop };
+  const input = join(folder, `${name}.f32`);
+  writeFileSync(input, (await photo_tensor(name, kShapes[name][3])).data);
+  return { name, onnx, bundle, input, shape: kShapes[name], gflop };
 }

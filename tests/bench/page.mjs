@@ -5,11 +5,10 @@ import { race } from './race.mjs';
 
 const fetch_bytes = async (url) => new Uint8Array(await (await fetch(url)).arrayBuffer());
 
-window.bench_race = async ({ onnx, bundle, shape, simd, seed, ...options }) => {
+window.bench_race = async ({ onnx, bundle, input, shape, simd, ...options }) => {
   const ort = await import('/ort/ort.wasm.min.mjs');
   ort.env.wasm.numThreads = 1;
   ort.env.wasm.wasmPaths = '/ort/';
-  const { random_input } = await import('./random_input.mjs');
   const ours = tilekiln_contender(api, await fetch_bytes(bundle), simd);
   const rival = onnxruntime_contender(
     ort,
@@ -18,6 +17,6 @@ window.bench_race = async ({ onnx, bundle, shape, simd, seed, ...options }) => {
     { executionProviders: ['wasm'] },
     shape,
   );
-  return race([ours, rival], random_input(shape, seed), options);
+  return race([ours, rival], new Float32Array((await fetch_bytes(input)).buffer), options);
 };
 window.bench_ready = true;

@@ -1,11 +1,10 @@
 // Layouts with random weights, compiled and run, against onnxruntime; what compiling takes and what running holds.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { list_sample_photos, read_picture } from './face_reference.mjs';
 import { make_layout } from '../../models/layouts/index.mjs';
 import { write_onnx } from '../../models/onnx_writer.mjs';
 import { api, relative_error, run_onnxruntime } from '../support/api.mjs';
-import { make_preprocessor } from '../support/boxes.mjs';
+import { photo_tensor } from '../support/photo_tensor.mjs';
 
 const kTolerance = 1e-4; // of the tensor's largest value
 const kMemoryOverhead = 1.3; // of the plan's largest live set
@@ -20,17 +19,6 @@ const kNets = [
   ['yolov8n', { size: 320, simplify: false, bn: true }],
   ['yolov5n', { size: 320 }, 3e-4], // onnxruntime's own optimisation levels differ by 1.1e-4 on it
 ];
-
-const photo = await read_picture(list_sample_photos()[0]);
-
-async function photo_tensor(name, size) {
-  const imagenet = { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] };
-  const recipe = { resize: 'stretch', ...(name.startsWith('yolo') ? {} : imagenet) };
-  const preprocessor = await make_preprocessor(recipe, [size, size]);
-  const { tensor } = await preprocessor.run({ ...photo, channels: 3 });
-  preprocessor.dispose();
-  return tensor;
-}
 
 for (const [name, options, tolerance = kTolerance] of kNets) {
   test(`${name} ${JSON.stringify(options)}`, async (t) => {
