@@ -44,6 +44,8 @@ const kRefused = [
   ['f32', [1n, 2n, 3n], /a bigint given, the dtype is f32/],
   ['f32', [1, '2', 3], /a string given/],
   ['f32', [1, undefined, 3], /a undefined given/],
+  ['f32', new Array(3), /a undefined given/], // holes
+  ['i64', new Array(3), /a undefined given/],
   ['i64', [0.5, 1, 2], /0\.5, which is no integer, given, the dtype is i64/],
   ['i64', [NaN, 1, 2], /NaN, which is no integer/],
   ['i64', [2n ** 63n, 1, 2], /9223372036854775808 given/],

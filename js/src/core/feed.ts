@@ -49,12 +49,13 @@ function to_bigint(info: InputInfo, value: unknown, unsigned: boolean): bigint {
 function write_numbers(info: InputInfo, data: readonly unknown[], target: TypedArray): void {
   const numbers = target as Float32Array;
   const is_float = info.dtype === 'f32' || info.dtype === 'f64';
-  data.forEach((item, i) => {
+  for (let i = 0; i < data.length; ++i) {
+    const item = data[i]; // undefined for a hole, which forEach would skip
     const value = typeof item === 'boolean' && info.dtype === 'bool' ? Number(item) : item;
     if (typeof value !== 'number') refuse(info, `a ${typeof value}`);
     numbers[i] = value;
     if (!is_float && numbers[i] !== value) refuse(info, `${value}`);
-  });
+  }
 }
 
 /**
