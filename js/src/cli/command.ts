@@ -2,6 +2,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import { KilnError } from '../core/errors.ts';
+import { write_atomically } from '../targets/atomic_file.ts';
 
 /** Wrong arguments: the CLI prints the message and the command's usage and exits with 2. */
 export class UsageError extends Error {
@@ -60,10 +61,10 @@ export async function read_user_file(path: string): Promise<Uint8Array<ArrayBuff
   }
 }
 
-/** Writes a file that the user asked for. */
+/** Writes a file that the user asked for; one that is there stays as it is if that fails. */
 export async function write_user_file(path: string, data: Uint8Array | string): Promise<void> {
   try {
-    await writeFile(path, data);
+    await write_atomically(path, (part) => writeFile(part, data));
   } catch (error) {
     throw new KilnError('NOT_FOUND', `'${path}' cannot be written: ${(error as Error).message}`);
   }

@@ -1,11 +1,11 @@
 // tilekiln fetch: downloads a model that a recipe of models/ names, and verifies it.
 import { createHash } from 'node:crypto';
-import { readFile, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { readFile, readdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { KilnError } from '../core/errors.ts';
 import { read_source } from '../core/source.ts';
-import { UsageError, parse_options, print, say, type Command } from './command.ts';
+import { UsageError, parse_options, print, say, write_user_file, type Command } from './command.ts';
 
 interface Recipe {
   readonly name: string;
@@ -77,14 +77,7 @@ export const fetch_command: Command = {
     }
     if (!recipe.sha256) say(`sha256 ${sha256} (the recipe has none to compare with)`);
     const output = values.output ?? `${recipe.name}.onnx`;
-    const part = `${output}.part`; // a break leaves no half file under the real name
-    try {
-      await writeFile(part, bytes);
-      await rename(part, output);
-    } catch (error) {
-      await rm(part, { force: true });
-      throw new KilnError('NOT_FOUND', `'${output}' cannot be written: ${(error as Error).message}`);
-    }
+    await write_user_file(output, bytes);
     print(`${output}: ${bytes.length} bytes${recipe.sha256 ? ', verified' : ''}`);
     if (recipe.compile) say(`next: ${recipe.compile}`);
     return 0;

@@ -1,6 +1,7 @@
 // Draws boxes, labels and points onto a picture in Node and writes it as PNG (or JPEG, WebP by the file's ending).
 import { KilnError } from '../core/errors.ts';
 import type { PixelImage } from '../vision/image.ts';
+import { write_atomically } from './atomic_file.ts';
 import { import_sharp } from './sharp.ts';
 
 /** What is drawn: a box with a caption, and points. */
@@ -61,11 +62,11 @@ export async function write_annotated(path: string, image: PixelImage, marks: re
   const sharp = await import_sharp();
   const { width, height, channels } = image;
   try {
-    await sharp(image.data, { raw: { width, height, channels } })
+    const picture = sharp(image.data, { raw: { width, height, channels } })
       .toColourspace('srgb')
       .removeAlpha() // as the models see it
-      .composite([{ input: Buffer.from(marks_svg(width, height, marks)) }])
-      .toFile(path);
+      .composite([{ input: Buffer.from(marks_svg(width, height, marks)) }]);
+    await write_atomically(path, (part) => picture.toFile(part));
   } catch (error) {
     throw new KilnError('INVALID_ARGUMENT', `'${path}' cannot be written: ${(error as Error).message}`, {
       cause: error,
