@@ -1,9 +1,10 @@
 // What the command line writes: files whole or not at all and never over an input, standard output with its errors.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import {
   chmodSync,
   closeSync,
+  existsSync,
   lstatSync,
   openSync,
   readFileSync,
@@ -16,6 +17,7 @@ import {
 import { join } from 'node:path';
 import { test } from 'node:test';
 import sharp from 'sharp';
+import { root } from '../../scripts/run_stage.mjs';
 import { run_cli } from '../support/cli.mjs';
 import { temp_folder } from '../support/files.mjs';
 import { conv_net } from '../support/graphs.mjs';
@@ -81,4 +83,47 @@ test('links_modes_and_pipes_stay_what_they_are', async (t) => {
   await write_atomically(loose, write);
   assert.ok(lstatSync(loose).isSymbolicLink());
   assert.equal(readFileSync(join(folder, 'later'), 'utf8'), 'new');
+});
+
+/** Runs with standard output on a file descriptor, or on a pipe that nobody reads. */
+function run_on(stdout, args, cwd) {
+  const child = spawn(process.execPath, [join(root, 'dist/cli.js'), ...args], {
+    cwd,
+    stdio: ['ignore', stdout, 'pipe'],
+  });
+  child.stdout?.destroy();
+  let stderr = '';
+  child.stderr.setEncoding('utf8').on('data', (text) => (stderr += text));
+  return new Promise((resolve) => child.on('close', (code) => resolve({ code, stderr })));
+}
+
+test('work_is_finished_when_the_reader_of_the_output_goes_away', async (t) => {
+  const cwd = temp_folder(t);
+  writeFileSync(join(cwd, 'net.onnx'), conv_net());
+  const flags = ['--task', 'classify', '--preprocess', 'raw'];
+  const { code, stderr } = await run_on('pipe', ['compile', 'net.onnx', ...flags], cwd);
+  assert.deepEqual([code, stderr], [0, 'wrote net.kiln\n']);
+  await sharp({ create: { width: 8, height: 8, channels: 3, background: '#808080' } }).toFile(join(cwd, 'a.png'));
+  const images = ['a.png', 'no.png', 'a.png'];
+  const failed = await run_on('pipe', ['classify', 'net.kiln', ...images], cwd);
+  assert.equal(failed.code, 1);
+  assert.match(failed.stderr, /^error: 'no\.png' cannot be read as an image.*\n$/);
+  assert.equal((await run_on('pipe', ['classify', 'net.kiln', 'a.png', 'a.png'], cwd)).code, 0);
+});
+
+test('output_that_cannot_be_written_is_an_error', { skip: !existsSync('/dev/full') && 'no /dev/full' }, async (t) => {
+  const cwd = temp_folder(t);
+  writeFileSync(join(cwd, 'net.onnx'), conv_net());
+  const full = openSync('/dev/full', 'w');
+  t.after(() => closeSync(full));
+  for (const [args, expected] of [
+    [['--version'], 1],
+    [['compile', 'net.onnx'], 1],
+    [['bench', 'net.kiln', '--runs', '1', '--json'], 1],
+    [[], 2],
+  ]) {
+    const { code, stderr } = await run_on(full, args, cwd);
+    assert.equal(code, expected, args.join(' '));
+    assert.equal(stderr.match(/error: standard output cannot be written: ENOSPC/g)?.length, 1, stderr);
+  }
 });

@@ -62,10 +62,16 @@ async function main(args: readonly string[]): Promise<number> {
   }
 }
 
-for (const stream of [process.stdout, process.stderr]) {
-  stream.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EPIPE') process.exit(0); // the reader (head, less) has seen enough
-  });
-}
+// A reader that went away (head, less) has seen enough: the work goes on without printing, files are still written.
+// Any other error means that results are lost. It may come while a command runs or after it.
+let lost_output = false;
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code === 'EPIPE' || lost_output) return;
+  lost_output = true;
+  process.exitCode ||= 1;
+  say(`error: standard output cannot be written: ${error.message}`);
+});
+process.stderr.on('error', () => {}); // there is no place left to say it
 set_platform(node_platform(import.meta.url));
-process.exitCode = await main(process.argv.slice(2));
+const exit_code = await main(process.argv.slice(2));
+process.exitCode = exit_code || (lost_output ? 1 : 0);
