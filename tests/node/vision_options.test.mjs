@@ -46,8 +46,8 @@ test('a_whole_recipe_reaches_the_struct', () => {
 
 const kBadRecipes = [
   ['{', /preprocessing recipe: .*JSON/],
-  ['null', /not an object/],
-  ['[]', /not an object/],
+  ['null', /an object is needed, got null/],
+  ['[]', /an object is needed, got \[\]/],
   [{}, /resize is missing; allowed: stretch, letterbox, resize-crop/],
   [{ resize: 'fit' }, /resize="fit"; allowed: stretch, letterbox, resize-crop/],
   [{ resize: 'stretch', color: 'rgb' }, /color="rgb"; allowed: RGB, BGR/],

@@ -10,12 +10,6 @@ interface InputInfo {
   readonly dtype: DType;
 }
 
-/** "Float32Array of 12 elements", or what else it is. */
-export function describe_array(value: unknown): string {
-  if (!ArrayBuffer.isView(value) && !Array.isArray(value)) return value === null ? 'null' : typeof value;
-  return `${value.constructor.name} of ${(value as ArrayLike<unknown>).length} elements`;
-}
-
 function refuse(info: InputInfo, given: string, hint = ''): never {
   throw new KilnError('SHAPE', `input '${info.name}': ${given} given, the dtype is ${info.dtype}${hint}`);
 }

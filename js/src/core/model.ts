@@ -2,9 +2,10 @@
 import { artefact_module, instantiate, pick_simd, type SimdLevel, type WasmSource } from './artefact.ts';
 import { KilnError, throw_if_aborted } from './errors.ts';
 import { Native, kCount } from './native.ts';
-import { describe_array, write_feed, type Feed } from './feed.ts';
+import { write_feed, type Feed } from './feed.ts';
+import { check_options, describe_value, is_object, kSignal, type OptionTable } from './options.ts';
 import { batch_of, profile_for, type IoShape } from './profiles.ts';
-import { read_source, source_name, type LongCallOptions, type ModelSource } from './source.ts';
+import { kLongCallOptions, read_source, source_name, type LongCallOptions, type ModelSource } from './source.ts';
 import { describe_non_bundle } from './sniff.ts';
 import { array_type, dtype_name, num_elements, Tensor, type DType, type TypedArray } from './tensor.ts';
 
@@ -31,6 +32,9 @@ export interface LoadOptions extends LongCallOptions {
   readonly wasm?: WasmSource | undefined;
 }
 
+const kAny = [(): boolean => true, ''] as const; // checked where it is used
+export const kLoadOptions: OptionTable<keyof LoadOptions> = { simd: kAny, wasm: kAny, ...kLongCallOptions };
+
 /** Options of `run`. */
 export interface RunOptions {
   /** Arrays or Tensors to write outputs into; they are returned as the results. */
@@ -38,6 +42,11 @@ export interface RunOptions {
   /** Checked between steps: a run that is aborted rejects with ABORTED. */
   readonly signal?: AbortSignal | undefined;
 }
+
+const kRunOptions: OptionTable<keyof RunOptions> = {
+  outputs: [is_object, 'an object with arrays or Tensors by name'],
+  signal: kSignal,
+};
 
 /** Bytes that a model holds. */
 export interface ModelMemory {
@@ -211,6 +220,7 @@ export class Model {
   }
 
   async #run_once(feeds: Feeds, options: RunOptions): Promise<Record<string, Tensor>> {
+    check_options('run', options, kRunOptions);
     throw_if_aborted(options.signal);
     const native = this.#alive();
     const given = this.#check_feeds(feeds);
@@ -250,7 +260,7 @@ export class Model {
       if ((!ArrayBuffer.isView(feed) || feed instanceof DataView) && !Array.isArray(feed)) {
         throw new KilnError(
           'INVALID_ARGUMENT',
-          `input '${info.name}': a Tensor, typed array or array of numbers is needed, got ${describe_array(feed)}`,
+          `input '${info.name}': a Tensor, typed array or array of numbers is needed, got ${describe_value(feed)}`,
         );
       }
       return feed.length;
@@ -290,7 +300,7 @@ export class Model {
       }
       const { dtype } = this.outputs[index]!;
       const shape = this.#output_shape(index, profile, batch, full_batch);
-      const given = target instanceof Tensor ? `${target.dtype} [${target.shape.join(', ')}]` : describe_array(target);
+      const given = target instanceof Tensor ? `${target.dtype} [${target.shape.join(', ')}]` : describe_value(target);
       const fits =
         target instanceof Tensor
           ? target.dtype === dtype && target.shape.join() === shape.join()
@@ -325,6 +335,7 @@ export class Model {
  * const model = await load('/models/resnet50.kiln', { onProgress: ({ loaded, total }) => bar.set(loaded / total) });
  */
 export async function load(source: ModelSource, options: LoadOptions = {}): Promise<Model> {
+  check_options('load', options, kLoadOptions);
   const simd = pick_simd(options.simd ?? 'auto');
   const module = artefact_module(simd === 'relaxed' ? 'kiln-relaxed.wasm' : 'kiln-simd.wasm', options.wasm);
   module.catch(() => {}); // reported below; what is wrong with the model itself comes first

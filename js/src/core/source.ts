@@ -1,5 +1,6 @@
 // Where a model comes from: a URL or path, a Response, a Blob, bytes. All become one Uint8Array, with progress and abort.
 import { full_message, KilnError, throw_if_aborted } from './errors.ts';
+import { kFunction, kSignal, type OptionTable } from './options.ts';
 import { platform } from './platform.ts';
 
 /** Everything that `load` and `compile` take as a model. A string is a URL; in Node it is a path unless it begins with a scheme. */
@@ -18,6 +19,8 @@ export interface LongCallOptions {
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: Progress) => void) | undefined;
 }
+
+export const kLongCallOptions: OptionTable<keyof LongCallOptions> = { signal: kSignal, onProgress: kFunction };
 
 const kUrl = /^([a-z][a-z0-9+.-]+:\/\/|data:|blob:)/i; // "C:\" and "model:v2.kiln" are paths
 

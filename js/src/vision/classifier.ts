@@ -1,11 +1,12 @@
 // Classifier: an image in, the likeliest classes out.
 import { KilnError } from '../core/errors.ts';
-import { load, type LoadOptions, type Model, type TensorInfo } from '../core/model.ts';
+import type { LoadOptions, Model, TensorInfo } from '../core/model.ts';
+import { check_options, is_one_of, is_whole, kLabels, kSignal, type OptionTable } from '../core/options.ts';
 import type { ModelSource } from '../core/source.ts';
 import { num_elements } from '../core/tensor.ts';
 import { image_pixels, type ImageSource } from './image.ts';
-import { recipe_of, type PreprocessRecipe } from './recipe.ts';
-import { image_io, Scratch, VisionStage, type StageTimes } from './stage.ts';
+import { kPreprocess, recipe_of, type PreprocessRecipe } from './recipe.ts';
+import { image_io, load_as, Scratch, VisionStage, type StageTimes } from './stage.ts';
 
 /** One class and how likely it is. */
 export interface ClassScore {
@@ -29,6 +30,16 @@ export interface ClassifyOptions {
   readonly top?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
+
+const kClassifierOptions: OptionTable<keyof ClassifierOptions> = {
+  preprocess: kPreprocess,
+  labels: kLabels,
+  softmax: [is_one_of(true, false, 'auto'), "true, false, 'auto'"],
+};
+const kClassifyOptions: OptionTable<keyof ClassifyOptions> = {
+  top: [is_whole(1, Infinity), 'whole numbers from 1'],
+  signal: kSignal,
+};
 
 // Probabilities: all within [0, 1] and a sum of 1 but for rounding.
 function are_probabilities(scores: Float32Array): boolean {
@@ -74,6 +85,7 @@ export class Classifier {
 
   /** @param model a loaded bundle with an output that holds one score a class */
   constructor(model: Model, options: ClassifierOptions = {}) {
+    check_options('Classifier', options, kClassifierOptions);
     this.model = model;
     this.labels = options.labels ?? (model.metadata['labels'] ?? '').split('\n').filter(Boolean);
     const { outputs } = image_io(model);
@@ -85,13 +97,8 @@ export class Classifier {
 
   /** Loads a bundle and makes a classifier of it. */
   static async load(source: ModelSource, options: LoadOptions & ClassifierOptions = {}): Promise<Classifier> {
-    const model = await load(source, options);
-    try {
-      return new Classifier(model, options);
-    } catch (error) {
-      model.dispose();
-      throw error;
-    }
+    const make = (model: Model, own: ClassifierOptions): Classifier => new Classifier(model, own);
+    return load_as('Classifier.load', source, options, kClassifierOptions, make);
   }
 
   /**
@@ -100,10 +107,8 @@ export class Classifier {
    * @throws KilnError INVALID_ARGUMENT, ABORTED
    */
   async classify(image: ImageSource, options: ClassifyOptions = {}): Promise<readonly ClassScore[]> {
-    const top = options.top ?? 5;
-    if (!Number.isInteger(top) || top < 1)
-      throw new KilnError('INVALID_ARGUMENT', `top=${top}; allowed: whole numbers from 1`);
-    const k = Math.min(top, this.num_classes);
+    check_options('classify', options, kClassifyOptions);
+    const k = Math.min(options.top ?? 5, this.num_classes);
     const { value, times } = await this.#stage.run(image_pixels(image), options.signal, ({ native, handle }) => {
       const indices = this.#buffer.reserve(native, this.num_classes * 8, 'class scores');
       const scores = native.io_data(handle, 1, this.#output);

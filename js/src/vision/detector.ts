@@ -1,11 +1,23 @@
 // Detector: an image in, boxes in the image's own pixels out.
 import { KilnError } from '../core/errors.ts';
-import { load, type LoadOptions, type Model } from '../core/model.ts';
+import type { LoadOptions, Model } from '../core/model.ts';
+import {
+  check_options,
+  is_list,
+  is_number,
+  is_text,
+  is_whole,
+  kFlag,
+  kLabels,
+  kSignal,
+  type Check,
+  type OptionTable,
+} from '../core/options.ts';
 import type { ModelSource } from '../core/source.ts';
 import { check_classes, choose_decoder, kDecoders, type DecoderName } from './decoder.ts';
 import { image_pixels, type ImageSource } from './image.ts';
-import { image_input, kPlacementBytes, recipe_of, type PreprocessRecipe } from './recipe.ts';
-import { image_io, Scratch, VisionStage, type StageResult, type StageTimes } from './stage.ts';
+import { image_input, kPlacementBytes, kPreprocess, recipe_of, type PreprocessRecipe } from './recipe.ts';
+import { image_io, load_as, Scratch, VisionStage, type StageResult, type StageTimes } from './stage.ts';
 
 /** One object found. */
 export interface Detection {
@@ -60,11 +72,23 @@ function anchors_of(metadata: Readonly<Record<string, string>>): readonly (reado
   }
 }
 
-function check_range(name: string, value: number, low: number, high: number): number {
-  if (!(value >= low && value <= high))
-    throw new KilnError('INVALID_ARGUMENT', `${name}=${value}; allowed: ${low} to ${high}`);
-  return value;
-}
+const is_anchor: Check = (v) => is_list(is_number(1e-6, 1e6))(v) && (v as unknown[]).length === 2;
+const is_anchors: Check = (v) => is_list(is_anchor)(v) && (v as unknown[]).length <= kMaxAnchors;
+
+const kDetectorOptions: OptionTable<keyof DetectorOptions> = {
+  decoder: [is_text, kDecoders.join(', ')],
+  preprocess: kPreprocess,
+  labels: kLabels,
+  anchors: [is_anchors, `at most ${kMaxAnchors} pairs [width, height] of numbers above 0`],
+};
+const kDetectOptions: OptionTable<keyof DetectOptions> = {
+  score: [is_number(0, 1), '0 to 1'],
+  iou: [is_number(0, 1), '0 to 1'],
+  maxDetections: [is_whole(0, kMostDetections), `whole numbers, 0 to ${kMostDetections}`],
+  classAgnostic: kFlag,
+  multiLabel: kFlag,
+  signal: kSignal,
+};
 
 /**
  * Finds objects with a YOLO-style model (YOLOv5, v8, 11, YOLOX, end-to-end heads, Tiny-YOLOv2).
@@ -89,6 +113,7 @@ export class Detector {
    * @throws KilnError if decoder or preprocessing cannot be told
    */
   constructor(model: Model, options: DetectorOptions = {}) {
+    check_options('Detector', options, kDetectorOptions);
     const io = image_io(model);
     const input = image_input(io.input);
     const task = model.metadata['task'] ?? '';
@@ -110,13 +135,8 @@ export class Detector {
 
   /** Loads a bundle and makes a detector of it. */
   static async load(source: ModelSource, options: LoadOptions & DetectorOptions = {}): Promise<Detector> {
-    const model = await load(source, options);
-    try {
-      return new Detector(model, options);
-    } catch (error) {
-      model.dispose();
-      throw error;
-    }
+    const make = (model: Model, own: DetectorOptions): Detector => new Detector(model, own);
+    return load_as('Detector.load', source, options, kDetectorOptions, make);
   }
 
   /**
@@ -125,11 +145,8 @@ export class Detector {
    * @throws KilnError INVALID_ARGUMENT, ABORTED
    */
   async detect(image: ImageSource, options: DetectOptions = {}): Promise<readonly Detection[]> {
-    const score = check_range('score', options.score ?? 0.25, 0, 1);
-    const iou = check_range('iou', options.iou ?? 0.45, 0, 1);
-    const most = check_range('maxDetections', options.maxDetections ?? 300, 0, kMostDetections);
-    if (!Number.isInteger(most))
-      throw new KilnError('INVALID_ARGUMENT', `maxDetections=${most}; a whole number is needed`);
+    check_options('detect', options, kDetectOptions);
+    const { score = 0.25, iou = 0.45, maxDetections: most = 300 } = options;
     const pixels = image_pixels(image);
     const { value, times } = await this.#stage.run(pixels, options.signal, (result) => {
       const { native } = result;

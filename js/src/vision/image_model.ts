@@ -1,10 +1,11 @@
 // ImageModel: an image in, the model's raw outputs out, for nets that are neither detector nor classifier.
-import { load, type LoadOptions, type Model } from '../core/model.ts';
+import type { LoadOptions, Model } from '../core/model.ts';
+import { check_options, kSignal } from '../core/options.ts';
 import type { ModelSource } from '../core/source.ts';
 import { array_type, num_elements, Tensor, type TypedArray } from '../core/tensor.ts';
 import { image_pixels, type ImageSource } from './image.ts';
-import { recipe_of, type PreprocessRecipe } from './recipe.ts';
-import { VisionStage, type StageTimes } from './stage.ts';
+import { kPreprocess, recipe_of, type PreprocessRecipe } from './recipe.ts';
+import { load_as, VisionStage, type StageTimes } from './stage.ts';
 
 /** Where the image's pixels went: model pixel = image pixel * scale + offset. */
 export interface Placement {
@@ -20,6 +21,8 @@ export interface ImageRun {
   readonly placement: Placement;
 }
 
+const kImageModelOptions = { preprocess: kPreprocess };
+
 /**
  * Runs any model with one image input: embeddings, landmarks, segmentation, depth.
  * @example
@@ -33,6 +36,7 @@ export class ImageModel {
   readonly #stage: VisionStage;
 
   constructor(model: Model, options: { readonly preprocess?: PreprocessRecipe | undefined } = {}) {
+    check_options('ImageModel', options, kImageModelOptions);
     this.model = model;
     this.#stage = new VisionStage(model, recipe_of(model.metadata, options.preprocess));
   }
@@ -42,13 +46,8 @@ export class ImageModel {
     source: ModelSource,
     options: LoadOptions & { readonly preprocess?: PreprocessRecipe | undefined } = {},
   ): Promise<ImageModel> {
-    const model = await load(source, options);
-    try {
-      return new ImageModel(model, options);
-    } catch (error) {
-      model.dispose();
-      throw error;
-    }
+    const make = (model: Model, own: typeof options): ImageModel => new ImageModel(model, own);
+    return load_as('ImageModel.load', source, options, kImageModelOptions, make);
   }
 
   /**
@@ -56,6 +55,7 @@ export class ImageModel {
    * @throws KilnError INVALID_ARGUMENT, ABORTED
    */
   async run(image: ImageSource, options: { readonly signal?: AbortSignal | undefined } = {}): Promise<ImageRun> {
+    check_options('run', options, { signal: kSignal });
     const { value, times } = await this.#stage.run(
       image_pixels(image),
       options.signal,

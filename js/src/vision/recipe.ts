@@ -1,6 +1,17 @@
 // Preprocessing recipes: what a preset means, and the struct that the runtime reads (VisionRecipe, src/vision/preprocess.h).
 import { KilnError } from '../core/errors.ts';
 import type { TensorInfo } from '../core/model.ts';
+import {
+  check_options,
+  is_list,
+  is_number,
+  is_object,
+  is_one_of,
+  is_whole,
+  kFlag,
+  type Check,
+  type OptionTable,
+} from '../core/options.ts';
 
 /** How an image becomes a model's input: input = (pixel / scale - mean) / std, a channel at a time. */
 export interface PreprocessRecipe {
@@ -31,6 +42,9 @@ export interface PreprocessRecipe {
 export const kRecipeBytes = 80;
 /** Bytes of VisionPlacement. */
 export const kPlacementBytes = 24;
+
+/** `preprocess` of an option table. */
+export const kPreprocess = [is_object, "a recipe, like {resize: 'letterbox'}; presets are for compile() only"] as const;
 
 const kResizeModes = ['stretch', 'letterbox', 'resize-crop'];
 
@@ -63,26 +77,16 @@ function three(values: readonly number[] | number | undefined, fallback: number)
   return list.length === 1 ? [list[0]!, list[0]!, list[0]!] : list;
 }
 
-type Check = (value: unknown) => boolean;
-
-const is_number =
-  (low: number, high: number): Check =>
-  (v) =>
-    typeof v === 'number' && v >= low && v <= high;
-const is_size: Check = (v) => Number.isInteger(v) && (v as number) >= 1 && (v as number) <= 32768;
-const is_pair: Check = (v) => Array.isArray(v) && v.length === 2 && v.every(is_size);
+const is_size = is_whole(1, 32768);
+const is_pair: Check = (v) => is_list(is_size)(v) && (v as unknown[]).length === 2;
 const is_one_or_three = (check: Check): Check => {
-  return (v) => check(v) || (Array.isArray(v) && (v.length === 1 || v.length === 3) && v.every(check));
+  return (v) => check(v) || (is_list(check)(v) && [1, 3].includes((v as unknown[]).length));
 };
 const is_mean = is_number(-1e6, 1e6);
 const is_std: Check = (v) => is_mean(v) && v !== 0;
-const is_one_of =
-  (...words: unknown[]): Check =>
-  (v) =>
-    words.includes(v);
 
 // What each key may hold, as in src/compile/preprocess_presets.cc.
-const kKeys: Readonly<Record<keyof PreprocessRecipe, readonly [Check, string]>> = {
+const kKeys: OptionTable<keyof PreprocessRecipe> = {
   resize: [is_one_of(...kResizeModes), kResizeModes.join(', ')],
   size: [is_pair, '[height, width], each 1 to 32768'],
   crop: [is_pair, '[height, width], each 1 to 32768'],
@@ -94,8 +98,8 @@ const kKeys: Readonly<Record<keyof PreprocessRecipe, readonly [Check, string]>> 
   scale: [is_number(1e-6, 1e6), 'a number above 0'],
   mean: [is_one_or_three(is_mean), 'one or three numbers'],
   std: [is_one_or_three(is_std), 'one or three numbers that are not 0'],
-  antialias: [is_one_of(true, false), 'true, false'],
-  round: [is_one_of(true, false), 'true, false'],
+  antialias: kFlag,
+  round: kFlag,
 };
 
 /** A recipe from a bundle's metadata (JSON) or an option. Throws INVALID_ARGUMENT naming the key at fault. */
@@ -109,13 +113,9 @@ export function parse_recipe(value: string | PreprocessRecipe): PreprocessRecipe
   } catch (error) {
     return refuse((error as Error).message, error);
   }
-  if (typeof recipe !== 'object' || recipe === null || Array.isArray(recipe)) return refuse('not an object');
-  if (recipe.resize === undefined) refuse(`resize is missing; allowed: ${kResizeModes.join(', ')}`);
-  for (const [key, given] of Object.entries(recipe)) {
-    if (!Object.hasOwn(kKeys, key)) refuse(`unknown key '${key}'; allowed: ${Object.keys(kKeys).join(', ')}`);
-    const [check, allowed] = kKeys[key as keyof typeof kKeys];
-    if (given !== undefined && !check(given)) refuse(`${key}=${JSON.stringify(given)}; allowed: ${allowed}`);
-  }
+  if (is_object(recipe) && recipe.resize === undefined)
+    refuse(`resize is missing; allowed: ${kResizeModes.join(', ')}`);
+  check_options('preprocessing recipe', recipe, kKeys);
   return recipe;
 }
 

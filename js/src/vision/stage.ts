@@ -1,7 +1,9 @@
 // The wasm side of Detector and Classifier: an image into the model's input, then a run, with no copy through JS.
 import { KilnError, throw_if_aborted } from '../core/errors.ts';
-import type { Model, TensorInfo } from '../core/model.ts';
+import { kLoadOptions, load, type LoadOptions, type Model, type TensorInfo } from '../core/model.ts';
 import type { Native } from '../core/native.ts';
+import { check_options, pick_options, type OptionTable } from '../core/options.ts';
+import type { ModelSource } from '../core/source.ts';
 import type { PixelImage } from './image.ts';
 import { kPlacementBytes, kRecipeBytes, write_recipe, type PreprocessRecipe } from './recipe.ts';
 
@@ -41,6 +43,24 @@ export function image_io(model: Model): ImageIo {
   );
   const in_profile = (info: TensorInfo): TensorInfo => ({ ...info, shape: info.profiles[profile]! });
   return { profile, input: in_profile(first), outputs: model.outputs.map(in_profile) };
+}
+
+/** Loads a bundle and gives it, with the options of `table`, to `make`; the model is disposed if that throws. */
+export async function load_as<T, O extends object>(
+  what: string,
+  source: ModelSource,
+  options: LoadOptions & O,
+  table: OptionTable,
+  make: (model: Model, options: O) => T,
+): Promise<T> {
+  check_options(what, options, { ...kLoadOptions, ...table });
+  const model = await load(source, pick_options<LoadOptions>(options, kLoadOptions));
+  try {
+    return make(model, pick_options<O>(options, table));
+  } catch (error) {
+    model.dispose();
+    throw error;
+  }
 }
 
 /** A piece of wasm memory that grows when needed and is kept between calls; it goes with the model. */
