@@ -17,10 +17,12 @@ import {
 import { join } from 'node:path';
 import { test } from 'node:test';
 import sharp from 'sharp';
+import { graph, write_onnx_external } from '../../models/onnx_writer.mjs';
 import { root } from '../../scripts/run_stage.mjs';
+import { api, random_tensor } from '../support/api.mjs';
 import { run_cli } from '../support/cli.mjs';
 import { temp_folder } from '../support/files.mjs';
-import { conv_net } from '../support/graphs.mjs';
+import { add_net, conv_net } from '../support/graphs.mjs';
 import { import_inner } from '../support/inner.mjs';
 
 const { write_atomically, write_annotated } = await import_inner(['targets/atomic_file.ts', 'targets/annotate.ts']);
@@ -126,4 +128,53 @@ test('output_that_cannot_be_written_is_an_error', { skip: !existsSync('/dev/full
     assert.equal(code, expected, args.join(' '));
     assert.equal(stderr.match(/error: standard output cannot be written: ENOSPC/g)?.length, 1, stderr);
   }
+});
+
+test('an_output_never_overwrites_an_input', async (t) => {
+  const cwd = temp_folder(t);
+  const path = (name) => join(cwd, name);
+  writeFileSync(path('net.onnx'), conv_net());
+  writeFileSync(path('add.onnx'), add_net());
+  writeFileSync(path('labels'), 'a\nb\nc\nd\ne\n');
+  writeFileSync(path('sum.npy'), api.writeNpy(random_tensor([2, 3], 1)));
+  writeFileSync(path('add.kiln'), await api.compile(add_net()));
+  writeFileSync(
+    path('b.png'),
+    await sharp({ create: { width: 8, height: 8, channels: 3, background: 'red' } })
+      .png()
+      .toBuffer(),
+  );
+  writeFileSync(path('b-2.png'), readFileSync(path('b.png')));
+  const g = graph('external', { opset: 13 });
+  const w = g.initializer('w', 'float32', [500], random_tensor([500], 3).data);
+  g.output(g.node('Add', [g.input('x', [500]), w], {}, { outputs: ['y'] }), [500]);
+  const { model, data } = write_onnx_external(g, { location: 'w.bin', min_bytes: 100 });
+  writeFileSync(path('ext.onnx'), model);
+  writeFileSync(path('w.bin'), data);
+  symlinkSync('net.onnx', path('link'));
+  symlinkSync('labels', path('linked.kiln'));
+  writeFileSync(path('linked.onnx'), conv_net());
+  const before = new Map(readdirSync(cwd).map((name) => [name, readFileSync(path(name))]));
+  for (const [args, message] of [
+    [['compile', 'net.onnx', '-o', 'net.onnx'], /-o net\.onnx would overwrite the input net\.onnx\nusage: /],
+    [['compile', 'net.onnx', '-o', './link'], /-o \.\/link would overwrite the input net\.onnx/],
+    [['compile', 'link', '-o', 'net.onnx'], /-o net\.onnx would overwrite the input link/],
+    [['compile', 'net.onnx', '--labels', 'labels', '-o', path('labels')], /labels would overwrite the input labels/],
+    [['compile', 'linked.onnx', '--labels', 'labels'], /-o linked\.kiln would overwrite the input labels/],
+    [['compile', 'add.onnx', '--bind', 'b=sum.npy', '-o', 'sum.npy'], /-o sum\.npy would overwrite the input sum\.npy/],
+    [['compile', 'ext.onnx', '-o', 'w.bin'], /-o w\.bin would overwrite the input w\.bin/],
+    [['inspect', 'net.onnx', '--svg', 'net.onnx'], /--svg net\.onnx would overwrite the input net\.onnx/],
+    [['detect', 'no.kiln', 'b.png', '--annotate', 'b.png'], /--annotate b\.png would overwrite the input b\.png/],
+    [
+      ['detect', 'no.kiln', 'b-2.png', 'b.png', '--annotate', 'b.png'],
+      /--annotate b-2\.png would overwrite the input b-2/,
+    ],
+    [['run', 'add.kiln', '--input', 'a=sum.npy', '--input', 'b=sum.npy', '--output-dir', '.'], /output sum\.npy would/],
+  ]) {
+    const { code, stdout, stderr } = await run_cli(args, { cwd });
+    assert.deepEqual([code, stdout], [2, ''], `${args.join(' ')}\n${stderr}`);
+    assert.match(stderr, message);
+  }
+  for (const [name, bytes] of before) assert.ok(bytes.equals(readFileSync(path(name))), name);
+  assert.equal(readdirSync(cwd).length, before.size);
 });

@@ -1,5 +1,6 @@
 // What the commands of the CLI share: options, exit codes, printing, files.
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile, realpath, stat, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import { KilnError } from '../core/errors.ts';
 import { write_atomically } from '../targets/atomic_file.ts';
@@ -58,6 +59,30 @@ export async function read_user_file(path: string): Promise<Uint8Array<ArrayBuff
     const code = (error as NodeJS.ErrnoException).code;
     const why = code === 'ENOENT' ? 'no such file' : code === 'EISDIR' ? 'it is a folder' : (error as Error).message;
     throw new KilnError('NOT_FOUND', `'${path}' cannot be read: ${why}`);
+  }
+}
+
+/** The file that a path or file: URL leads to, through links; undefined where there is none. */
+async function real_file(path: string): Promise<string | undefined> {
+  try {
+    const file = await realpath(path.startsWith('file:') ? fileURLToPath(path) : path);
+    return (await stat(file)).isFile() ? file : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Refuses an output that is one of the inputs.
+ * @param option what names the output, for the message
+ * @throws UsageError
+ */
+export async function check_overwrites(option: string, output: string, inputs: Iterable<string>): Promise<void> {
+  const file = await real_file(output);
+  if (file === undefined) return;
+  for (const input of inputs) {
+    if ((await real_file(input)) === file)
+      throw new UsageError(`${option} ${output} would overwrite the input ${input}`);
   }
 }
 

@@ -26,7 +26,7 @@ export const compile_command: Command = {
     const named = option_value(parsed, '-o', '--output');
     const output = named ?? default_output(model);
     const line = named === undefined ? ['compile', ...args, '-o', output] : ['compile', ...args];
-    const job = await compile_files(line, parsed, model);
+    const job = await compile_files(line, parsed, model, ['-o', output]);
     if (job.stderr) say(job.stderr);
     if (job.stdout) print(job.stdout);
     if (job.exit_code !== 0) return job.exit_code;

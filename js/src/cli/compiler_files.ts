@@ -4,7 +4,7 @@ import { basename, dirname, isAbsolute, join, normalize } from 'node:path';
 import { run_compiler, type CompilerRun } from '../compiler/compile.ts';
 import { KilnError } from '../core/errors.ts';
 import { read_source } from '../core/source.ts';
-import { read_user_file } from './command.ts';
+import { check_overwrites, read_user_file } from './command.ts';
 
 const kFlagsWithoutValue = ['--json', '--check'];
 const kFileOptions = ['--labels', '--preprocess', '--sidecar', '--bind'];
@@ -48,17 +48,22 @@ async function option_files({ options }: CompilerArgs): Promise<Record<string, U
   return files;
 }
 
-/** External data of a model, which must lie in the model's folder or below. */
-async function read_external(model: string, name: string): Promise<Uint8Array> {
-  const about = `${basename(model)} keeps weights in an external file`;
+const about_external = (model: string): string => `${basename(model)} keeps weights in an external file`;
+
+/** Path of a model's external data, which must lie in the model's folder or below. */
+function external_path(model: string, name: string): string {
   const path = normalize(name);
   if (isAbsolute(path) || path.split(/[\\/]/)[0] === '..') {
-    throw new KilnError('INVALID_MODEL', `${about} '${name}', which is outside its folder`);
+    throw new KilnError('INVALID_MODEL', `${about_external(model)} '${name}', which is outside its folder`);
   }
+  return join(dirname(model), path);
+}
+
+async function read_external(model: string, path: string): Promise<Uint8Array> {
   try {
-    return await read_user_file(join(dirname(model), path));
+    return await read_user_file(path);
   } catch (error) {
-    throw new KilnError('NOT_FOUND', `${about}: ${(error as Error).message}`);
+    throw new KilnError('NOT_FOUND', `${about_external(model)}: ${(error as Error).message}`);
   }
 }
 
@@ -67,13 +72,16 @@ async function read_external(model: string, name: string): Promise<Uint8Array> {
  * @param command command line after "tilekiln"
  * @param args what read_compiler_args made of it
  * @param model the model's path among it
+ * @param output option and path of the file that will be written: none of the files read
  */
 export async function compile_files(
   command: readonly string[],
   args: CompilerArgs,
   model: string,
+  output: readonly [option: string, path: string] | undefined,
 ): Promise<CompilerRun> {
   const files = await option_files(args);
+  if (output) await check_overwrites(...output, [model, ...Object.keys(files)]);
   files[model] = await read_source(model, {});
   for (let round = 0; round < kMostRounds; ++round) {
     const job = await run_compiler(command, files);
@@ -83,7 +91,11 @@ export async function compile_files(
       .map((problem) => problem.value)
       .filter((name) => !Object.hasOwn(files, name));
     if (job.exit_code === 0 || missing.length === 0) return job;
-    for (const name of new Set(missing)) files[name] = await read_external(model, name);
+    for (const name of new Set(missing)) {
+      const path = external_path(model, name);
+      if (output) await check_overwrites(...output, [path]);
+      files[name] = await read_external(model, path);
+    }
   }
   throw new KilnError('UNSUPPORTED', `${basename(model)} asks for ever more external data files`);
 }

@@ -4,7 +4,16 @@ import { write_annotated } from '../targets/annotate.ts';
 import { read_image } from '../targets/node_image.ts';
 import { kDecoders, type DecoderName } from '../vision/decoder.ts';
 import { Detector, type Detection } from '../vision/detector.ts';
-import { UsageError, number_option, parse_options, print, say, table, type Command } from './command.ts';
+import {
+  UsageError,
+  check_overwrites,
+  number_option,
+  parse_options,
+  print,
+  say,
+  table,
+  type Command,
+} from './command.ts';
 
 interface ImageDetections {
   readonly image: string;
@@ -68,6 +77,10 @@ export const detect_command: Command = {
     if (values.annotate !== undefined && !/\.(png|jpe?g|webp)$/i.test(values.annotate)) {
       throw new UsageError(`--annotate ${values.annotate}; allowed endings: .png, .jpg, .webp`);
     }
+    const drawings = images.map((_, index) => annotated_path(values.annotate ?? '', index, images.length));
+    if (values.annotate !== undefined) {
+      for (const path of drawings) await check_overwrites('--annotate', path, positionals);
+    }
     using detector = await Detector.load(bundle, { decoder: values.decoder as DecoderName | undefined });
     const results: ImageDetections[] = [];
     let failed = 0;
@@ -79,7 +92,7 @@ export const detect_command: Command = {
         results.push(result);
         if (!values.json) print(to_table(result));
         if (values.annotate !== undefined) {
-          const path = annotated_path(values.annotate, index, images.length);
+          const path = drawings[index]!;
           const marks = detections.map((d) => ({
             box: d.box,
             text: `${d.label} ${d.score.toFixed(2)}`,

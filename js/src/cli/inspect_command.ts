@@ -9,10 +9,10 @@ export const inspect_command: Command = {
   run: async (args) => {
     const parsed = read_compiler_args(args);
     if (parsed.model === undefined) throw new UsageError('inspect needs a model or bundle file');
-    const job = await compile_files(['inspect', ...args], parsed, parsed.model);
+    const svg = option_value(parsed, '--svg');
+    const job = await compile_files(['inspect', ...args], parsed, parsed.model, svg ? ['--svg', svg] : undefined);
     if (job.stderr) say(job.stderr);
     if (job.stdout) print(job.stdout);
-    const svg = option_value(parsed, '--svg');
     const picture = svg ? job.result(svg) : undefined;
     if (svg && picture) {
       await write_user_file(svg, picture);

@@ -6,7 +6,15 @@ import { KilnError } from '../core/errors.ts';
 import { load } from '../core/model.ts';
 import { read_npy, write_npy } from '../core/npy.ts';
 import type { Tensor } from '../core/tensor.ts';
-import { UsageError, parse_options, print, read_user_file, write_user_file, type Command } from './command.ts';
+import {
+  UsageError,
+  check_overwrites,
+  parse_options,
+  print,
+  read_user_file,
+  write_user_file,
+  type Command,
+} from './command.ts';
 
 /** A tensor from a .npy file or an ONNX TensorProto (.pb). */
 async function read_tensor_file(path: string): Promise<Tensor> {
@@ -22,6 +30,10 @@ async function read_tensor_file(path: string): Promise<Tensor> {
 /** An output's name as a file name. */
 export function file_name_of(name: string): string {
   return name.replace(/[^A-Za-z0-9_.-]/g, '_');
+}
+
+function output_path(folder: string, name: string): string {
+  return join(folder, `${file_name_of(name)}.npy`);
 }
 
 function check_file_names(outputs: readonly string[]): void {
@@ -58,17 +70,21 @@ export const run_command: Command = {
     if (folder === undefined) throw new UsageError('run needs --output-dir DIR');
     using model = await load(positionals[0]!);
     const feeds: Record<string, Tensor> = {};
+    const read = [positionals[0]!];
     for (const input of values.input ?? []) {
       const equals = input.indexOf('=');
       const only = model.inputs.length === 1 && equals < 0 ? model.inputs[0]!.name : undefined;
       if (equals <= 0 && only === undefined) throw new UsageError(`--input ${input}; needed: NAME=FILE`);
-      feeds[only ?? input.slice(0, equals)] = await read_tensor_file(input.slice(equals + 1));
+      const path = input.slice(equals + 1);
+      read.push(path);
+      feeds[only ?? input.slice(0, equals)] = await read_tensor_file(path);
     }
     check_file_names(model.outputs.map(({ name }) => name));
+    for (const { name } of model.outputs) await check_overwrites('output', output_path(folder, name), read);
     const outputs = await model.run(feeds);
     await make_folder(folder);
     for (const [name, tensor] of Object.entries(outputs)) {
-      const file = join(folder, `${file_name_of(name)}.npy`);
+      const file = output_path(folder, name);
       await write_user_file(file, write_npy(tensor));
       print(`${file}: ${tensor.dtype} [${tensor.shape.join(', ')}]`);
     }
