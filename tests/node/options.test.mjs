@@ -1,7 +1,9 @@
 // Options of every call: an unknown name and a value of another kind are refused, never ignored.
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { graph, write_onnx } from '../../models/onnx_writer.mjs';
+import { root } from '../../scripts/run_stage.mjs';
 import { api } from '../support/api.mjs';
 import { conv_net } from '../support/graphs.mjs';
 
@@ -35,6 +37,46 @@ test('unknown_keys_and_wrong_values_of_load_and_run_are_named', async () => {
   for (const [call, message] of cases) await refused(call, message);
   await model.run(feeds, { outputs: undefined, signal: undefined });
   await model.run(feeds, undefined);
+});
+
+test('unknown_keys_and_wrong_values_of_compile_are_named', async () => {
+  const circle = { resize: 'stretch' };
+  circle.mean = circle;
+  const cases = [
+    [{ dynamicSizes: [] }, /^compile: unknown key 'dynamicSizes'; allowed: inputShape, dynamicBatch, dynamicSize,/],
+    [null, /^compile: an object is needed, got null/],
+    [{ dynamicBatch: 4 }, /^compile: dynamicBatch=4; allowed: an array of whole numbers/],
+    [{ dynamicBatch: '1,4' }, /dynamicBatch="1,4"; allowed/],
+    [{ dynamicBatch: [1, 2.5] }, /dynamicBatch=\[1,2\.5\]; allowed/],
+    [{ dynamicSize: [320, 320] }, /dynamicSize=\[320,320\]; allowed: an array of pairs \[height, width\]/],
+    [{ inputShape: { images: [1, 3, 8, 8] } }, /inputShape={"images".*; allowed: a text like 'images:1,3,640,640'/],
+    [{ inputShape: null }, /inputShape=null; allowed/],
+    [{ inputLayout: 5 }, /inputLayout=5; allowed: a text/],
+    [{ inputLayout: '' }, /--input-layout needs a value/],
+    [{ task: 'classify\0--labels' }, /"classify\\u0000--labels" has a zero character/],
+    [{ inputShape: ['images:1,3,8,8\0'] }, /has a zero character/],
+    [{ labels: ['a\0b'] }, /label "a\\u0000b" has a zero character/],
+    [{ labels: 'abc' }, /labels="abc"; allowed: an array of texts/],
+    [{ labels: [1, 2] }, /labels=\[1,2\]; allowed: an array of texts/],
+    [{ labels: new Array(2) }, /labels=\[null,null\]; allowed/],
+    [{ labels: ['a', '', 'b'] }, /: labels: line 2 is empty; allowed: one class name a line/],
+    [{ preprocess: 5 }, /preprocess=5; allowed: the name of a preset, or a recipe/],
+    [{ preprocess: circle }, /preprocess is no JSON: .*circular/],
+    [{ preprocess: { resize: 'fit' } }, /: preprocess: preprocessing recipe: resize="fit"/],
+    [{ files: { x: 'abc' } }, /files={"x":"abc"}; allowed: an object with Uint8Arrays by name/],
+    [{ files: { x: new ArrayBuffer(4) } }, /files=.*; allowed: an object with Uint8Arrays/],
+    [{ bind: { images: new Float32Array(192) } }, /bind=.*; allowed: an object with Tensors by name/],
+    [{ onNotice: 'log' }, /onNotice="log"; allowed: a function/],
+    [{ signal: 5 }, /signal=5; allowed: an AbortSignal/],
+    [{ wasm: 5 }, /wasm=5; allowed: URL or path string, URL, Response/],
+    [{ wasm: null }, /wasm=null; allowed/],
+  ];
+  for (const [options, message] of cases) await refused(() => api.compile(onnx, options), message);
+  await refused(() => api.load(bundle, { wasm: null }), /wasm=null; allowed: URL or path string/);
+  const wasm = join(root, 'dist/kiln-simd.wasm');
+  await assert.rejects(api.compile(onnx, { wasm }), { code: 'VERSION', message: /compiler\.wasm is needed/ });
+  const bind = { images: new api.Tensor('f32', [1], new Float32Array(1)) };
+  await assert.rejects(api.compile(onnx, { bind }), (error) => !error.message.includes('option:'));
 });
 
 const kRecipe = { resize: 'stretch' };

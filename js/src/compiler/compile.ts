@@ -1,8 +1,20 @@
 // compile(): ONNX bytes to bundle bytes through compiler.wasm.
 import { artefact_module, instantiate, type WasmSource } from '../core/artefact.ts';
 import { KilnError, throw_if_aborted, type Problem } from '../core/errors.ts';
-import { read_source, source_name, type LongCallOptions, type ModelSource } from '../core/source.ts';
-import type { Tensor } from '../core/tensor.ts';
+import {
+  check_options,
+  is_list,
+  is_object,
+  is_text,
+  is_whole,
+  kAny,
+  kFunction,
+  kLabels,
+  type Check,
+  type OptionTable,
+} from '../core/options.ts';
+import { kLongCallOptions, read_source, source_name, type LongCallOptions, type ModelSource } from '../core/source.ts';
+import { Tensor } from '../core/tensor.ts';
 import { write_npy } from '../core/npy.ts';
 
 interface CompilerExports {
@@ -44,6 +56,13 @@ export async function run_compiler(
 ): Promise<CompilerRun> {
   const instance = await instantiate(await artefact_module('compiler.wasm', wasm));
   const native = instance.exports as unknown as CompilerExports;
+  if (typeof native.kilnc_reset !== 'function') {
+    throw new KilnError('VERSION', 'the wasm given is not the compiler of this release: compiler.wasm is needed');
+  }
+  const broken = args.find((arg) => arg.includes('\0'));
+  if (broken !== undefined) {
+    throw new KilnError('INVALID_ARGUMENT', `${JSON.stringify(broken)} has a zero character, which no option may have`);
+  }
   const encoder = new TextEncoder();
   const put = (bytes: Uint8Array): number => {
     const pointer = native.kilnc_alloc(bytes.length || 1) >>> 0;
@@ -115,6 +134,34 @@ export interface CompileOptions extends LongCallOptions {
   readonly onNotice?: ((notice: string) => void) | undefined;
 }
 
+const is_each =
+  (check: Check): Check =>
+  (v) =>
+    is_object(v) && Object.values(v as object).every(check);
+const is_size = is_whole(1, 65536);
+const is_bytes: Check = (v) => Object.prototype.toString.call(v) === '[object Uint8Array]'; // of any realm
+const kText = [is_text, 'a text'] as const;
+
+const kCompileOptions: OptionTable<keyof CompileOptions> = {
+  inputShape: [(v) => is_text(v) || is_list(is_text)(v), "a text like 'images:1,3,640,640', or an array of them"],
+  dynamicBatch: [is_list(is_size), 'an array of whole numbers, 1 to 65536'],
+  dynamicSize: [
+    is_list((v) => is_list(is_size)(v) && (v as unknown[]).length === 2),
+    'an array of pairs [height, width], each 1 to 65536',
+  ],
+  inputLayout: kText,
+  outputLayout: kText,
+  labels: kLabels,
+  task: kText,
+  preprocess: [(v) => is_text(v) || is_object(v), 'the name of a preset, or a recipe'],
+  precision: kText,
+  bind: [is_each((v) => v instanceof Tensor), 'an object with Tensors by name'],
+  files: [is_each(is_bytes), 'an object with Uint8Arrays by name'],
+  wasm: kAny,
+  onNotice: kFunction,
+  ...kLongCallOptions,
+};
+
 const kModelFile = 'model.onnx';
 const kBundleFile = 'model.kiln';
 const kNotice = 'notice: ';
@@ -122,6 +169,14 @@ const kNotice = 'notice: ';
 const kLabelsFile = 'option:labels';
 const kPreprocessFile = 'option:preprocess';
 const kBindFile = 'option:bind';
+
+function recipe_json(recipe: object): string {
+  try {
+    return JSON.stringify(recipe);
+  } catch (error) {
+    throw new KilnError('INVALID_ARGUMENT', `preprocess is no JSON: ${(error as Error).message}`, { cause: error });
+  }
+}
 
 function command_line(options: CompileOptions, files: Record<string, Uint8Array>): string[] {
   const args = ['compile', kModelFile, '-o', kBundleFile];
@@ -134,22 +189,23 @@ function command_line(options: CompileOptions, files: Record<string, Uint8Array>
   for (const shape of shapes) args.push('--input-shape', shape);
   if (options.dynamicBatch) args.push('--dynamic-batch', options.dynamicBatch.join(','));
   if (options.dynamicSize) args.push('--dynamic-size', options.dynamicSize.map(([h, w]) => `${h},${w}`).join(';'));
-  if (options.inputLayout) args.push('--input-layout', options.inputLayout);
-  if (options.outputLayout) args.push('--output-layout', options.outputLayout);
-  if (options.precision) args.push('--precision', options.precision);
-  if (options.task) args.push('--task', options.task);
+  if (options.inputLayout !== undefined) args.push('--input-layout', options.inputLayout);
+  if (options.outputLayout !== undefined) args.push('--output-layout', options.outputLayout);
+  if (options.precision !== undefined) args.push('--precision', options.precision);
+  if (options.task !== undefined) args.push('--task', options.task);
   const encoder = new TextEncoder();
   if (options.labels) {
-    const broken = options.labels.find((label) => /[\r\n]/.test(label));
+    const broken = options.labels.find((label) => /[\r\n\0]/.test(label));
     if (broken !== undefined) {
-      throw new KilnError('INVALID_ARGUMENT', `label ${JSON.stringify(broken)} has a line break`);
+      const what = broken.includes('\0') ? 'zero character' : 'line break';
+      throw new KilnError('INVALID_ARGUMENT', `label ${JSON.stringify(broken)} has a ${what}`);
     }
     files[kLabelsFile] = encoder.encode(options.labels.join('\n') + '\n');
     args.push('--labels', kLabelsFile);
   }
   if (typeof options.preprocess === 'string') args.push('--preprocess', options.preprocess);
   else if (options.preprocess) {
-    files[kPreprocessFile] = encoder.encode(JSON.stringify(options.preprocess));
+    files[kPreprocessFile] = encoder.encode(recipe_json(options.preprocess));
     args.push('--preprocess', kPreprocessFile);
   }
   Object.entries(options.bind ?? {}).forEach(([name, tensor], index) => {
@@ -157,6 +213,14 @@ function command_line(options: CompileOptions, files: Record<string, Uint8Array>
     args.push('--bind', `${name}=${kBindFile}${index}`);
   });
   return args;
+}
+
+/** An error of the command line in the words of the options. */
+function plain_error(line: string): string {
+  return line
+    .replace(/^error: (model\.onnx: )?/, '')
+    .replace(/^--(labels|preprocess) option:\1/, '$1')
+    .replace(/^--bind (.*)=option:bind\d+/, "bind '$1'");
 }
 
 /**
@@ -169,6 +233,7 @@ function command_line(options: CompileOptions, files: Record<string, Uint8Array>
  * const model = await load(bundle);
  */
 export async function compile(source: ModelSource, options: CompileOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
+  check_options('compile', options, kCompileOptions);
   const model = await read_source(source, options);
   options.onProgress?.({ stage: 'compile', loaded: 0, total: 1 });
   const files: Record<string, Uint8Array> = { ...options.files, [kModelFile]: model };
@@ -180,7 +245,7 @@ export async function compile(source: ModelSource, options: CompileOptions = {})
   if (job.exit_code !== 0) {
     const first = job.problems[0];
     const errors = lines.filter((line) => !line.startsWith(kNotice));
-    const summary = errors.map((line) => line.replace(/^error: (model\.onnx: )?/, '')).join('\n') || 'compiling failed';
+    const summary = errors.map(plain_error).join('\n') || 'compiling failed';
     throw new KilnError(first?.code ?? 'INVALID_ARGUMENT', `${source_name(source)}: ${summary}`, {
       node: first?.node ?? '',
       problems: job.problems,

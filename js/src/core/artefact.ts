@@ -1,5 +1,6 @@
 // Picks the runtime artefact that this engine can run, compiles it once, and makes instances of it.
 import { full_message, KilnError } from './errors.ts';
+import { value_text } from './options.ts';
 import { platform } from './platform.ts';
 
 /** Which instructions the runtime uses. `relaxed` adds relaxed SIMD (fused multiply-add) to `simd`. */
@@ -105,6 +106,12 @@ export async function artefact_module(name: string, override?: WasmSource): Prom
   if (override instanceof Uint8Array) return compile_bytes(new Uint8Array(override), 'the bytes given as `wasm`');
   if (typeof Response !== 'undefined' && override instanceof Response)
     return compile_from(override, `'${override.url}'`);
+  if (override !== undefined && typeof override !== 'string' && !(override instanceof URL)) {
+    throw new KilnError(
+      'INVALID_ARGUMENT',
+      `wasm=${value_text(override)}; allowed: URL or path string, URL, Response, ArrayBuffer, Uint8Array, WebAssembly.Module`,
+    );
+  }
   const where = override === undefined ? platform().artefact_url(name) : String(override);
   let module = compiled.get(where);
   if (!module) {

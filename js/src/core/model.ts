@@ -3,7 +3,7 @@ import { artefact_module, instantiate, pick_simd, type SimdLevel, type WasmSourc
 import { KilnError, throw_if_aborted } from './errors.ts';
 import { Native, kCount } from './native.ts';
 import { write_feed, type Feed } from './feed.ts';
-import { check_options, describe_value, is_object, kSignal, type OptionTable } from './options.ts';
+import { check_options, describe_value, is_object, kAny, kSignal, type OptionTable } from './options.ts';
 import { batch_of, profile_for, type IoShape } from './profiles.ts';
 import { kLongCallOptions, read_source, source_name, type LongCallOptions, type ModelSource } from './source.ts';
 import { describe_non_bundle } from './sniff.ts';
@@ -32,7 +32,6 @@ export interface LoadOptions extends LongCallOptions {
   readonly wasm?: WasmSource | undefined;
 }
 
-const kAny = [(): boolean => true, ''] as const; // checked where it is used
 export const kLoadOptions: OptionTable<keyof LoadOptions> = { simd: kAny, wasm: kAny, ...kLongCallOptions };
 
 /** Options of `run`. */

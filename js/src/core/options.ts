@@ -27,6 +27,7 @@ export const is_one_of =
 
 const is_signal: Check = (v) => is_object(v) && typeof (v as AbortSignal).aborted === 'boolean';
 
+export const kAny = [(): boolean => true, 'anything'] as const; // for what is checked where it is used
 export const kFlag = [is_one_of(true, false), 'true, false'] as const;
 export const kFunction = [(v: unknown): boolean => typeof v === 'function', 'a function'] as const;
 export const kLabels = [is_list(is_text), 'an array of texts'] as const;
