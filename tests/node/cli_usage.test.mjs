@@ -1,12 +1,13 @@
 // The command line's manners, where no model is needed: help, usage errors with exit code 2, failures with 1, pure stdout.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { root } from '../../scripts/run_stage.mjs';
 import { run_cli } from '../support/cli.mjs';
 import { temp_folder } from '../support/files.mjs';
+import { conv_net } from '../support/graphs.mjs';
 import { import_inner } from '../support/inner.mjs';
 
 const kCommands = ['compile', 'inspect', 'run', 'detect', 'classify', 'bench', 'fetch'];
@@ -116,11 +117,33 @@ test('compiler_arguments_are_understood_as_the_compiler_does', () => {
     [['--labels=a.txt', 'm.onnx', '--json'], 'm.onnx', [['--labels', 'a.txt']]],
     [['--json', '--check', 'm.onnx', '--bind', 'x=y.npy'], 'm.onnx', [['--bind', 'x=y.npy']]],
     [['--input-shape', 'images:1,3,640,640'], undefined, [['--input-shape', 'images:1,3,640,640']]],
-    [['m.onnx', '-o'], 'm.onnx', [['-o', '']]],
+    [['m.onnx', '--input-shape', '-1,3,8,8'], 'm.onnx', [['--input-shape', '-1,3,8,8']]],
+    [['m.onnx', '--wrong'], 'm.onnx', [['--wrong', '']]],
   ];
   for (const [args, model, options] of cases) assert.deepEqual(read_compiler_args(args), { model, options });
   const parsed = read_compiler_args(['m.onnx', '-o', 'a', '--output=b']);
   assert.equal(option_value(parsed, '-o', '--output'), 'b');
+});
+
+test('a_forgotten_value_is_a_usage_error', async (t) => {
+  const cwd = temp_folder(t);
+  writeFileSync(join(cwd, 'net.onnx'), conv_net());
+  const options = ['--labels', '--task', '--preprocess', '--input-shape', '--precision', '--dump', '-o'];
+  for (const option of options) {
+    for (const [args, message] of [
+      [['net.onnx', option], `error: ${option} needs a value\n`],
+      [['net.onnx', option, '--bind', 'x=y.npy'], `error: ${option} needs a value, but --bind follows\n`],
+      [[option, '-o', 'x.kiln', 'net.onnx'], `error: ${option} needs a value, but -o follows\n`],
+    ]) {
+      const { code, stdout, stderr } = await run_cli(['compile', ...args], { cwd });
+      assert.deepEqual([code, stdout], [2, ''], stderr);
+      assert.ok(stderr.startsWith(message), stderr);
+    }
+  }
+  const empty = await run_cli(['compile', 'net.onnx', '--labels='], { cwd });
+  assert.equal(empty.code, 2);
+  assert.match(empty.stderr, /--labels needs a value/);
+  assert.deepEqual(readdirSync(cwd), ['net.onnx']);
 });
 
 test('output_names_become_file_names', () => {

@@ -25,7 +25,7 @@ export const compile_command: Command = {
     if (model === undefined) throw new UsageError('compile needs a model file');
     const named = option_value(parsed, '-o', '--output');
     const output = named ?? default_output(model);
-    const line = named === undefined ? ['compile', ...args, '-o', output] : ['compile', ...args];
+    const line = ['compile', ...(named === undefined ? ['-o', output] : []), ...args];
     const job = await compile_files(line, parsed, model, ['-o', output]);
     if (job.stderr) say(job.stderr);
     if (job.stdout) print(job.stdout);

@@ -4,10 +4,13 @@ import { basename, dirname, isAbsolute, join, normalize } from 'node:path';
 import { run_compiler, type CompilerRun } from '../compiler/compile.ts';
 import { KilnError } from '../core/errors.ts';
 import { read_source } from '../core/source.ts';
-import { check_overwrites, read_user_file } from './command.ts';
+import { UsageError, check_overwrites, read_user_file } from './command.ts';
 
 const kFlagsWithoutValue = ['--json', '--check'];
 const kFileOptions = ['--labels', '--preprocess', '--sidecar', '--bind'];
+const kTextOptions = ['--task', '--precision', '--dump', '--stage', '--input-layout', '--output-layout'];
+const kShapeOptions = ['--input-shape', '--dynamic-batch', '--dynamic-size'];
+const kValueOptions = ['-o', '--output', '--svg', ...kFileOptions, ...kTextOptions, ...kShapeOptions];
 const kMostRounds = 100;
 
 /** A compiler command line, as far as the CLI must understand it; the compiler checks it. */
@@ -18,7 +21,18 @@ export interface CompilerArgs {
   readonly options: readonly (readonly [name: string, value: string])[];
 }
 
-/** Reads a compiler command line without its command. */
+/** The value after an option. A forgotten one does not swallow the next option. */
+function value_after(option: string, next: string | undefined): string {
+  if (kValueOptions.includes(option) && (next === undefined || next === '-o' || next.startsWith('--'))) {
+    throw new UsageError(`${option} needs a value${next === undefined ? '' : `, but ${next} follows`}`);
+  }
+  return next ?? '';
+}
+
+/**
+ * Reads a compiler command line without its command.
+ * @throws UsageError if an option has no value
+ */
 export function read_compiler_args(args: readonly string[]): CompilerArgs {
   let model: string | undefined;
   const options: [string, string][] = [];
@@ -27,7 +41,7 @@ export function read_compiler_args(args: readonly string[]): CompilerArgs {
     const equals = arg.startsWith('--') ? arg.indexOf('=') : -1;
     if (!arg.startsWith('-')) model ??= arg;
     else if (equals > 0) options.push([arg.slice(0, equals), arg.slice(equals + 1)]);
-    else if (!kFlagsWithoutValue.includes(arg)) options.push([arg, args[++i] ?? '']);
+    else if (!kFlagsWithoutValue.includes(arg)) options.push([arg, value_after(arg, args[++i])]);
   }
   return { model, options };
 }
