@@ -82,14 +82,16 @@ test('unknown_keys_and_wrong_values_of_compile_are_named', async () => {
 const kRecipe = { resize: 'stretch' };
 const kImage = { data: new Uint8Array(192), width: 8, height: 8, channels: 3 };
 
-/** A bundle whose output has this shape and is all 0, and whose input is images [1, 3, size, size]. */
-function head_net(shape, { size = 64, name = 'out' } = {}) {
+/** A bundle with input images [1, 3, 64, 64] and output `out` of this shape, which holds `value` but for boxes of some size. */
+function head_net(shape, { value = 0 } = {}) {
   const g = graph('head', { opset: 13 });
-  const x = g.input('images', [1, 3, size, size]);
+  const x = g.input('images', [1, 3, 64, 64]);
   const zero = g.node('ReduceMean', [g.node('Sub', [x, x])], { keepdims: 1, axes: [0, 1, 2, 3] });
   const flat = g.node('Reshape', [zero, g.initializer('one', 'int64', [1], [1n])]);
-  const dims = g.initializer('dims', 'int64', [shape.length], shape.map(BigInt));
-  g.output(g.node('Expand', [flat, dims], {}, { outputs: [name] }), shape);
+  const count = shape.reduce((n, dim) => n * dim, 1);
+  const numbers = Array.from({ length: count }, (_, i) => (i % 6 === 2 || i % 6 === 3 ? 9 : value));
+  const fixed = g.initializer('values', 'float32', shape, value === 0 ? new Array(count).fill(0) : numbers);
+  g.output(g.node('Add', [flat, fixed], {}, { outputs: ['out'] }), shape);
   return api.compile(write_onnx(g));
 }
 
@@ -149,6 +151,66 @@ test('unknown_keys_and_wrong_values_of_vision_are_named', async (t) => {
   ];
   for (const [call, message] of cases) await refused(call, message);
   assert.equal((await classifier.classify(kImage)).length, 5);
+});
+
+test('labels_of_another_number_are_named_with_their_origin', async (t) => {
+  const made = await Promise.all([head_net([1, 84, 7]), head_net([1, 10])]);
+  const [yolox, classes] = await Promise.all(made.map((bytes) => api.load(bytes)));
+  t.after(() => [yolox, classes].forEach((m) => m.dispose()));
+  const preprocess = kRecipe;
+  const make = (Class, of, count) => new Class(of, { preprocess, labels: new Array(count).fill('x') });
+  assert.equal(make(api.Detector, yolox, 2).decoder, 'yolox');
+  make(api.Classifier, classes, 10);
+  await refused(() => make(api.Detector, yolox, 1), /room for 2 classes, but there are 1 labels in the options/);
+  await refused(() => make(api.Detector, yolox, 81), /room for 2 classes, but there are 81 labels in the options/);
+  await refused(() => make(api.Classifier, classes, 3), /has 10 classes, but there are 3 labels in the options/);
+  await refused(() => make(api.Classifier, classes, 20), /has 10 classes, but there are 20 labels in the options/);
+  const options = { labels: ['a', 'b', 'c'], preprocess: kRecipe };
+  const mislabelled = await api.compile(onnx, options);
+  await refused(() => api.Classifier.load(mislabelled), /has 5 classes, but there are 3 labels in the bundle/);
+});
+
+test('anchors_are_checked', async (t) => {
+  const tiny = await api.load(await head_net([1, 2, 2, 10]));
+  const yolox = await api.load(await head_net([1, 84, 7]));
+  t.after(() => [tiny, yolox].forEach((m) => m.dispose()));
+  const make = (anchors, of = tiny) =>
+    new api.Detector(of, { decoder: of === tiny ? 'tiny-yolov2' : 'yolox', preprocess: kRecipe, anchors });
+  const pair = [1, 2];
+  make([pair, pair]);
+  make([pair]);
+  make([pair], yolox);
+  const cases = [
+    [[], /tiny-yolov2 needs 1 to 16 anchors.* got \[\]/],
+    [undefined, /tiny-yolov2 needs 1 to 16 anchors.* got \[\]/],
+    [[pair, pair, pair], /output 'out' \[1, 2, 2, 10\] has 5 \+ classes values for each/],
+    [[1, 2], /anchors=\[1,2\]; allowed: at most 16 pairs/],
+    [[[1, 2, 3]], /anchors=/],
+    [[[0, 1]], /anchors=/],
+    [[[1, -1]], /anchors=/],
+    [[[1, NaN]], /anchors=/],
+    [[['1', '2']], /anchors=/],
+    ['1,2', /anchors="1,2"/],
+    [new Array(40).fill(pair), /anchors=.*; allowed: at most 16 pairs/],
+  ];
+  for (const [anchors, message] of cases) await refused(() => make(anchors), message);
+  await refused(() => make(new Array(40).fill(pair), yolox), /allowed: at most 16 pairs/);
+  const image = { data: new Uint8Array(192), width: 8, height: 8, channels: 3 };
+  assert.ok((await make([pair, pair]).detect(image)).every(({ score }) => score === 0.5));
+});
+
+test('a_score_above_1_is_an_error', async (t) => {
+  const level = async (value) => {
+    const detector = new api.Detector(await api.load(await head_net([1, 20, 6], { value })), { preprocess: kRecipe });
+    t.after(() => detector.dispose());
+    return detector.detect(kImage);
+  };
+  const [best] = await level(1 + 2 ** -20); // rounding of a sigmoid
+  assert.equal(best.score, 1);
+  await assert.rejects(level(3.875), {
+    code: 'INVALID_ARGUMENT',
+    message: /'end2end' reads a score of 3\.875 from output 'out' \[1, 20, 6\], scores are 0 to 1: another decoder/,
+  });
 });
 
 test('load_of_vision_takes_the_options_of_both', async () => {

@@ -114,6 +114,52 @@ test('task_and_option_win_over_the_shape', () => {
   assert.equal(choose_decoder([info([1, 13, 13, 25])], 416, 416, 'detect:tiny-yolov2', undefined).output, 0);
 });
 
+// Shape, input size, decoder that somebody names, whether it fits.
+const kNamed = [
+  [[1, 3549, 85], 416, 'yolox', true],
+  [[1, 3549, 85], 416, 'yolov8', false],
+  [[1, 3549, 85], 416, 'yolov5', true], // a head without anchors that decodes its boxes itself
+  [[1, 3549, 85], 416, 'end2end', false],
+  [[1, 3549, 85], 416, 'tiny-yolov2', false],
+  [[1, 3549, 85], 640, 'yolox', false],
+  [[3549, 85], 416, 'yolox', true],
+  [[2, 3549, 85], 416, 'yolox', false],
+  [[1, 25200, 85], 640, 'yolox', false],
+  [[1, 25200, 85], 640, 'yolov5', true],
+  [[1, 25200, 85], 640, 'yolov8', false],
+  [[1, 102000, 85], 1280, 'yolov5', true], // P6
+  [[1, 102000, 85], 416, 'yolov5', false],
+  [[1, 84, 8400], 640, 'yolov8', true],
+  [[1, 84, 8400], 640, 'yolov5', false],
+  [[1, 84, 8400], 640, 'yolox', false],
+  [[1, 84, 8400], 416, 'yolov8', false],
+  [[1, 84, 34000], 640, 'yolov8', true], // P2
+  [[1, 84, 1600], 640, 'yolov8', true], // one stride
+  [[1, 84, 336], 128, 'yolov5', false], // 84 rows are cells as well
+  [[1, 300, 6], 640, 'end2end', true],
+  [[1, 300, 6], 640, 'yolox', false],
+  [[1, 13, 13, 25], 416, 'tiny-yolov2', true],
+  [[1, 169, 25], 416, 'tiny-yolov2', false],
+];
+
+test('a_decoder_that_contradicts_the_shape_is_refused', () => {
+  for (const [shape, size, decoder, fits] of kNamed) {
+    const choose = () => choose_decoder([info(shape)], size, size, '', decoder);
+    if (fits) {
+      assert.deepEqual(choose(), { decoder, output: 0 }, `${decoder} [${shape}]`);
+      continue;
+    }
+    assert.throws(choose, (error) => {
+      const start = `decoder '${decoder}' does not fit output 'out' [${shape.join(', ')}]: for an input of ${size} x`;
+      assert.ok(error.message.startsWith(start), error.message);
+      assert.match(error.message, /it needs \[1, /);
+      return error.code === 'INVALID_ARGUMENT';
+    });
+  }
+  const two = [info([1, 3549, 4]), info([1, 3549, 85])];
+  assert.equal(choose_decoder(two, 416, 416, 'detect:yolov5', undefined).output, 1);
+});
+
 test('outputs_that_are_no_boxes_are_refused', () => {
   assert.throws(() => choose_decoder([info([1, 1000])], 224, 224, '', undefined), {
     code: 'UNSUPPORTED',
@@ -133,8 +179,37 @@ test('mask_and_pose_rows_are_not_taken_for_classes', () => {
   check_classes('yolov8', info([1, 84, 8400]), labels);
   check_classes('yolov8', info([1, 116, 8400]), []);
   assert.throws(() => check_classes('yolov8', info([1, 116, 8400]), labels), {
+    code: 'UNSUPPORTED',
     message: /room for 112 classes, but there are 80 labels; a segmentation or pose head/,
   });
+});
+
+test('labels_of_another_number_than_the_classes_are_refused', () => {
+  const labels = (count) => Array.from({ length: count }, (_, i) => `class ${i}`);
+  const cases = [
+    ['yolox', [1, 3549, 85], 80],
+    ['yolov5', [1, 25200, 85], 80],
+    ['yolov8', [1, 84, 8400], 80],
+    ['yolov5', [1, 25200, 6], 1],
+    ['tiny-yolov2', [1, 13, 13, 25], 1, 5], // objectness alone
+    ['tiny-yolov2', [1, 13, 13, 125], 20, 5],
+  ];
+  for (const [decoder, shape, count, anchors] of cases) {
+    check_classes(decoder, info(shape), labels(count), 'options', anchors);
+    check_classes(decoder, info(shape), [], 'options', anchors);
+    for (const wrong of [count - 1, count + 1].filter(Boolean)) {
+      assert.throws(
+        () => check_classes(decoder, info(shape), labels(wrong), 'options', anchors),
+        (error) => {
+          const numbers = `room for ${count} classes, but there are ${wrong} labels in the options`;
+          assert.ok(error.message.includes(numbers), error.message);
+          return error.code === 'INVALID_ARGUMENT';
+        },
+      );
+    }
+  }
+  check_classes('end2end', info([1, 300, 6]), labels(3), 'options');
+  assert.throws(() => check_classes('yolox', info([1, 3549, 85]), labels(81)), { message: /81 labels in the bundle/ });
 });
 
 test('image_models_have_one_input_and_use_the_profile_of_one_image', () => {

@@ -90,7 +90,14 @@ export class Classifier {
     this.labels = options.labels ?? (model.metadata['labels'] ?? '').split('\n').filter(Boolean);
     const { outputs } = image_io(model);
     this.#output = score_output(outputs, this.labels.length);
-    this.num_classes = num_elements(outputs[this.#output]!.shape);
+    const { name, shape } = outputs[this.#output]!;
+    this.num_classes = num_elements(shape);
+    if (this.labels.length > 0 && this.labels.length !== this.num_classes) {
+      throw new KilnError(
+        'INVALID_ARGUMENT',
+        `output '${name}' [${shape.join(', ')}] has ${this.num_classes} classes, but there are ${this.labels.length} labels in the ${options.labels ? 'options' : 'bundle'}`,
+      );
+    }
     this.#softmax = options.softmax ?? 'auto';
     this.#stage = new VisionStage(model, recipe_of(model.metadata, options.preprocess));
   }

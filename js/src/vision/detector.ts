@@ -1,6 +1,6 @@
 // Detector: an image in, boxes in the image's own pixels out.
 import { KilnError } from '../core/errors.ts';
-import type { LoadOptions, Model } from '../core/model.ts';
+import type { LoadOptions, Model, TensorInfo } from '../core/model.ts';
 import {
   check_options,
   is_list,
@@ -10,6 +10,7 @@ import {
   kFlag,
   kLabels,
   kSignal,
+  value_text,
   type Check,
   type OptionTable,
 } from '../core/options.ts';
@@ -59,6 +60,7 @@ const kRequestBytes = 216; // sizeof(DetectRequest), src/vision/detect.h
 const kDetectionBytes = 24;
 const kMaxAnchors = 16;
 const kMostDetections = 100_000;
+const kRounding = 1e-3; // of a sigmoid, above 1
 
 /** Anchors that the model's maker put into the ONNX metadata entry `decode`. */
 function anchors_of(metadata: Readonly<Record<string, string>>): readonly (readonly [number, number])[] {
@@ -89,6 +91,16 @@ const kDetectOptions: OptionTable<keyof DetectOptions> = {
   multiLabel: kFlag,
   signal: kSignal,
 };
+
+/** Refuses anchors of Tiny-YOLOv2, from the option or the bundle, that do not go with its output. */
+function check_anchors(anchors: readonly (readonly [number, number])[], { name, shape }: TensorInfo): void {
+  const fields = shape[3]! / anchors.length;
+  if (anchors.length > 0 && is_anchors(anchors) && Number.isInteger(fields) && fields >= 5) return;
+  throw new KilnError(
+    'INVALID_ARGUMENT',
+    `tiny-yolov2 needs 1 to ${kMaxAnchors} anchors [width, height] of numbers above 0, got ${value_text(anchors)}; output '${name}' [${shape.join(', ')}] has 5 + classes values for each`,
+  );
+}
 
 /**
  * Finds objects with a YOLO-style model (YOLOv5, v8, 11, YOLOX, end-to-end heads, Tiny-YOLOv2).
@@ -122,14 +134,10 @@ export class Detector {
     this.decoder = chosen.decoder;
     this.#output = chosen.output;
     this.labels = options.labels ?? (model.metadata['labels'] ?? '').split('\n').filter(Boolean);
-    check_classes(this.decoder, io.outputs[this.#output]!, this.labels);
-    this.#anchors = options.anchors ?? anchors_of(model.metadata);
-    if (this.decoder === 'tiny-yolov2' && (this.#anchors.length < 1 || this.#anchors.length > kMaxAnchors)) {
-      throw new KilnError(
-        'INVALID_ARGUMENT',
-        `tiny-yolov2 needs 1 to ${kMaxAnchors} anchors, got ${this.#anchors.length}`,
-      );
-    }
+    const output = io.outputs[this.#output]!;
+    this.#anchors = this.decoder === 'tiny-yolov2' ? (options.anchors ?? anchors_of(model.metadata)) : [];
+    if (this.decoder === 'tiny-yolov2') check_anchors(this.#anchors, output);
+    check_classes(this.decoder, output, this.labels, options.labels ? 'options' : 'bundle', this.#anchors.length);
     this.#stage = new VisionStage(model, recipe_of(model.metadata, options.preprocess));
   }
 
@@ -197,13 +205,23 @@ export class Detector {
     native.bytes(request + 188, kPlacementBytes).set(native.bytes(placement, kPlacementBytes));
   }
 
+  #check_score(score: number): void {
+    if (score <= 1 + kRounding) return;
+    const { name, shape } = this.#stage.io.outputs[this.#output]!;
+    throw new KilnError(
+      'INVALID_ARGUMENT',
+      `decoder '${this.decoder}' reads a score of ${score} from output '${name}' [${shape.join(', ')}], scores are 0 to 1: another decoder is needed, or the model leaves out its sigmoid`,
+    );
+  }
+
   #read(view: DataView, count: number): Detection[] {
+    if (count > 0) this.#check_score(view.getFloat32(16, true)); // the highest comes first
     return Array.from({ length: count }, (_, i) => {
       const at = (field: number): number => view.getFloat32(i * kDetectionBytes + 4 * field, true);
       const class_id = view.getInt32(i * kDetectionBytes + 20, true);
       return {
         box: [at(0), at(1), at(2), at(3)] as const,
-        score: at(4),
+        score: Math.min(at(4), 1),
         class: class_id,
         label: this.labels[class_id] ?? String(class_id),
       };
