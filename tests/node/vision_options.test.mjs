@@ -62,8 +62,17 @@ const kBadRecipes = [
   [{ resize: 'stretch', size: 416 }, /size=416; allowed: \[height, width\]/],
   [{ resize: 'stretch', size: [416.5, 1] }, /size=\[416\.5,1\]/],
   [{ resize: 'stretch', round: 1 }, /round=1; allowed: true, false/],
+  [{ resize: 'letterbox', resize_shorter: 5 }, /resize_shorter goes with resize="resize-crop" only/],
+  [{ resize: 'stretch', position: 'center' }, /position goes with resize="letterbox" only/],
+  [{ resize: 'resize-crop', position: 'top-left' }, /position goes with resize="letterbox" only/],
+  [{ resize: 'resize-crop', size: [8, 8], crop: [8, 9] }, /size=\[8,8\] and crop=\[8,9\] differ/],
+  [{ resize: 'stretch', mean: 1e6 }, /mean=1000000/],
   [{ resize: 'stretch', colour: 'BGR' }, /unknown key 'colour'; allowed: resize, size/],
 ];
+
+test('size_and_crop_may_say_the_same', () => {
+  parse_recipe({ resize: 'resize-crop', resize_shorter: 9, size: [8, 8], crop: [8, 8] });
+});
 
 test('bad_recipes_name_the_key', () => {
   for (const [recipe, message] of kBadRecipes) {

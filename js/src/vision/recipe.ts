@@ -82,7 +82,7 @@ const is_pair: Check = (v) => is_list(is_size)(v) && (v as unknown[]).length ===
 const is_one_or_three = (check: Check): Check => {
   return (v) => check(v) || (is_list(check)(v) && [1, 3].includes((v as unknown[]).length));
 };
-const is_mean = is_number(-1e6, 1e6);
+const is_mean: Check = (v) => typeof v === 'number' && Math.abs(v) < 1e6;
 const is_std: Check = (v) => is_mean(v) && v !== 0;
 
 // What each key may hold, as in src/compile/preprocess_presets.cc.
@@ -116,6 +116,11 @@ export function parse_recipe(value: string | PreprocessRecipe): PreprocessRecipe
   if (is_object(recipe) && recipe.resize === undefined)
     refuse(`resize is missing; allowed: ${kResizeModes.join(', ')}`);
   check_options('preprocessing recipe', recipe, kKeys);
+  const { resize, resize_shorter, position, size, crop } = recipe;
+  if (resize_shorter !== undefined && resize !== 'resize-crop')
+    refuse('resize_shorter goes with resize="resize-crop" only');
+  if (position !== undefined && resize !== 'letterbox') refuse('position goes with resize="letterbox" only');
+  if (size && crop && size.join() !== crop.join()) refuse(`size=[${size.join()}] and crop=[${crop.join()}] differ`);
   return recipe;
 }
 
