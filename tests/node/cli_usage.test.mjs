@@ -1,7 +1,7 @@
 // The command line's manners, where no model is needed: help, usage errors with exit code 2, failures with 1, pure stdout.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { root } from '../../scripts/run_stage.mjs';
@@ -120,9 +120,36 @@ test('compiler_arguments_are_understood_as_the_compiler_does', () => {
     [['m.onnx', '--input-shape', '-1,3,8,8'], 'm.onnx', [['--input-shape', '-1,3,8,8']]],
     [['m.onnx', '--wrong'], 'm.onnx', [['--wrong', '']]],
   ];
-  for (const [args, model, options] of cases) assert.deepEqual(read_compiler_args(args), { model, options });
+  for (const [args, model, options] of cases)
+    assert.deepEqual(read_compiler_args(args), { model, options, line: args });
+  for (const [args, model, line] of [
+    [['--', 'm.onnx'], 'm.onnx', ['m.onnx']],
+    [['--json', '--', '--m.onnx', 'b'], './--m.onnx', ['--json', './--m.onnx', 'b']],
+    [['m.onnx', '--', 'b'], 'm.onnx', ['m.onnx', 'b']],
+    [['--'], undefined, []],
+    [['-'], '-', ['-']],
+  ]) {
+    assert.deepEqual(read_compiler_args(args), { model, options: [], line });
+  }
   const parsed = read_compiler_args(['m.onnx', '-o', 'a', '--output=b']);
   assert.equal(option_value(parsed, '-o', '--output'), 'b');
+});
+
+test('files_after_two_dashes_may_begin_with_a_dash', async (t) => {
+  const cwd = temp_folder(t);
+  for (const name of ['net.onnx', '-h', '--labels']) writeFileSync(join(cwd, name), conv_net());
+  for (const [args, written] of [
+    [['--', 'net.onnx'], 'net.kiln'],
+    [['-o', 'x.kiln', '--', '-h'], 'x.kiln'],
+    [['--', '--labels'], '--labels.kiln'],
+  ]) {
+    const { code, stderr } = await run_cli(['compile', ...args], { cwd });
+    assert.equal(code, 0, stderr);
+    assert.ok(existsSync(join(cwd, written)));
+  }
+  const { code, stdout } = await run_cli(['inspect', '--json', '--', '--labels'], { cwd });
+  assert.equal(code, 0);
+  assert.equal(JSON.parse(stdout).name, 'conv_net');
 });
 
 test('a_forgotten_value_is_a_usage_error', async (t) => {

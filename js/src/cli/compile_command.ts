@@ -21,12 +21,12 @@ export const compile_command: Command = {
   summary: 'compile an ONNX model to a bundle',
   run: async (args) => {
     const parsed = read_compiler_args(args);
-    const { model } = parsed;
+    const { model, line } = parsed;
     if (model === undefined) throw new UsageError('compile needs a model file');
     const named = option_value(parsed, '-o', '--output');
     const output = named ?? default_output(model);
-    const line = ['compile', ...(named === undefined ? ['-o', output] : []), ...args];
-    const job = await compile_files(line, parsed, model, ['-o', output]);
+    const command = ['compile', ...(named === undefined ? ['-o', output] : []), ...line];
+    const job = await compile_files(command, parsed, model, ['-o', output]);
     if (job.stderr) say(job.stderr);
     if (job.stdout) print(job.stdout);
     if (job.exit_code !== 0) return job.exit_code;

@@ -19,6 +19,8 @@ export interface CompilerArgs {
   readonly model: string | undefined;
   /** Values of the options in order, given as "--name value" or "--name=value". */
   readonly options: readonly (readonly [name: string, value: string])[];
+  /** What the compiler is given: the arguments without "--", which it does not know. */
+  readonly line: readonly string[];
 }
 
 /** The value after an option. A forgotten one does not swallow the next option. */
@@ -38,12 +40,16 @@ export function read_compiler_args(args: readonly string[]): CompilerArgs {
   const options: [string, string][] = [];
   for (let i = 0; i < args.length; ++i) {
     const arg = args[i]!;
+    if (arg === '--') {
+      const files = args.slice(i + 1).map((file) => (file.startsWith('-') ? `./${file}` : file));
+      return { model: model ?? files[0], options, line: [...args.slice(0, i), ...files] };
+    }
     const equals = arg.startsWith('--') ? arg.indexOf('=') : -1;
-    if (!arg.startsWith('-')) model ??= arg;
+    if (!arg.startsWith('-') || arg === '-') model ??= arg;
     else if (equals > 0) options.push([arg.slice(0, equals), arg.slice(equals + 1)]);
     else if (!kFlagsWithoutValue.includes(arg)) options.push([arg, value_after(arg, args[++i])]);
   }
-  return { model, options };
+  return { model, options, line: args };
 }
 
 /** The last value of an option under any of its names, or undefined. */

@@ -10,7 +10,12 @@ export const inspect_command: Command = {
     const parsed = read_compiler_args(args);
     if (parsed.model === undefined) throw new UsageError('inspect needs a model or bundle file');
     const svg = option_value(parsed, '--svg');
-    const job = await compile_files(['inspect', ...args], parsed, parsed.model, svg ? ['--svg', svg] : undefined);
+    const job = await compile_files(
+      ['inspect', ...parsed.line],
+      parsed,
+      parsed.model,
+      svg ? ['--svg', svg] : undefined,
+    );
     if (job.stderr) say(job.stderr);
     if (job.stdout) print(job.stdout);
     const picture = svg ? job.result(svg) : undefined;

@@ -43,7 +43,8 @@ async function main(args: readonly string[]): Promise<number> {
     say(`error: unknown command '${name}'; allowed: ${kCommands.map((candidate) => candidate.name).join(', ')}`);
     return 2;
   }
-  if (rest.includes('--help') || rest.includes('-h')) {
+  const options = rest.includes('--') ? rest.slice(0, rest.indexOf('--')) : rest;
+  if (options.includes('--help') || options.includes('-h')) {
     print(`tilekiln ${command.name}: ${command.summary}\n\nusage: tilekiln ${command.name} ${command.usage}`);
     return 0;
   }
