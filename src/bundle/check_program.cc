@@ -196,6 +196,12 @@ class ProfileChecker {
       if (found->place() != schema::Place::arena || !read_tensor(*found).is_contiguous()) {
         return corrupt(strf("%s '%s' is not a dense tensor in the arena", what, text_of(io.name())));
       }
+      if (!io.batched()) continue;
+      const int64_t rows = size_of(found->dims()) > 0 ? found->dims()->Get(0) : -1;
+      if (rows < 0 || (rows_ >= 0 && rows != rows_)) {
+        return corrupt(strf("%s '%s' has another batch than the rest", what, text_of(io.name())));
+      }
+      rows_ = rows;
     }
     return {};
   }
@@ -208,6 +214,7 @@ class ProfileChecker {
   const schema::Program& program_;
   const schema::Profile& profile_;
   uint64_t weights_bytes_;
+  int64_t rows_ = -1;  // of batched inputs and outputs
 };
 
 using Ios = flatbuffers::Vector<flatbuffers::Offset<schema::Io>>;
@@ -217,7 +224,7 @@ bool same_ios(const schema::Profile& a, const Ios* a_ios, const schema::Profile&
   for (flatbuffers::uoffset_t i = 0; i < size_of(a_ios); ++i) {
     const schema::Io& io_a = *a_ios->Get(i);
     const schema::Io& io_b = *b_ios->Get(i);
-    if (std::strcmp(text_of(io_a.name()), text_of(io_b.name())) != 0) return false;
+    if (std::strcmp(text_of(io_a.name()), text_of(io_b.name())) != 0 || io_a.batched() != io_b.batched()) return false;
     const auto tensor_a = static_cast<flatbuffers::uoffset_t>(io_a.tensor());
     const auto tensor_b = static_cast<flatbuffers::uoffset_t>(io_b.tensor());
     if (a.tensors()->Get(tensor_a)->dtype() != b.tensors()->Get(tensor_b)->dtype()) return false;
@@ -237,7 +244,7 @@ Status check_program(const schema::Program& program, uint64_t program_bytes, uin
     const schema::Profile& first = *program.profiles()->Get(0);
     if (!same_ios(first, first.inputs(), *profile, profile->inputs()) ||
         !same_ios(first, first.outputs(), *profile, profile->outputs())) {
-      return corrupt("the bundle's profiles differ in the names or dtypes of their inputs or outputs");
+      return corrupt("the bundle's profiles differ in the names, dtypes or batches of their inputs or outputs");
     }
     // Vectors of a FlatBuffer may be shared; shared a thousand times over they would fill memory at load.
     if (referred_bytes > program_bytes) return corrupt("the bundle's steps share parameters or operands");

@@ -145,7 +145,9 @@ std::vector<T> copy_of(const flatbuffers::Vector<T>* vector) {
 std::vector<PlanIo> unpack_ios(const flatbuffers::Vector<flatbuffers::Offset<schema::Io>>* ios) {
   std::vector<PlanIo> out;
   if (ios == nullptr) return out;
-  for (const schema::Io* io : *ios) out.push_back({text_of(io->name()), io->tensor(), text_of(io->layout())});
+  for (const schema::Io* io : *ios) {
+    out.push_back({text_of(io->name()), io->tensor(), text_of(io->layout()), io->batched()});
+  }
   return out;
 }
 

@@ -55,7 +55,7 @@ TableVector<schema::Io> make_ios(FlatBufferBuilder& builder, const std::vector<P
   for (const PlanIo& io : ios) {
     const auto name = make_text(builder, io.name);
     const auto layout = make_text(builder, io.layout);
-    tables.push_back(schema::CreateIo(builder, name, io.tensor, layout));
+    tables.push_back(schema::CreateIo(builder, name, io.tensor, layout, io.batched));
   }
   return tables;
 }

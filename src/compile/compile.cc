@@ -13,6 +13,7 @@
 #include "graph/text.h"
 #include "onnx/import.h"
 #include "onnx/sniff.h"
+#include "passes/batch_axis.h"
 #include "passes/infer.h"
 #include "passes/pipeline.h"
 #include "plan/make_plan.h"
@@ -104,8 +105,55 @@ void set_edge(const IoEdge& edge, PlanIo& io) {
   io.layout = edge.layout;
 }
 
-// One profile: the imported graph with static shapes, through inference and passes, to a plan.
-Result<Plan> compile_profile(const ImportedModel& model, const InputShapes& shapes, bool is_first, Compilation& job) {
+// Inputs whose dim 0 the model leaves free and this profile fixes at the same number for all. None where that is not
+// so.
+std::vector<ValueId> batch_inputs(const ImportedModel& model, const InputShapes& shapes) {
+  std::vector<ValueId> batched;
+  int64_t rows = -1;
+  for (ValueId id : model.graph.inputs) {
+    const Value& value = model.graph.value(id);
+    if (model.dim_names.count(value.name) == 0 || value.shape.rank == 0 || value.shape[0] >= 0) continue;
+    const int64_t given = shapes.at(value.name)[0];
+    if (rows >= 0 && given != rows) return {};
+    rows = given;
+    batched.push_back(id);
+  }
+  return batched;
+}
+
+// Marks what may be padded, if rows are independent in every profile that has several.
+void mark_batches(const ImportedModel& model, const std::vector<bool>& independent, Plan& plan) {
+  std::vector<bool> is_batched;
+  for (ValueId id : model.graph.inputs) {
+    const Value& value = model.graph.value(id);
+    is_batched.push_back(model.dim_names.count(value.name) > 0 && value.shape.rank > 0 && value.shape[0] < 0);
+  }
+  const auto rows = [](const PlanProfile& profile, const PlanIo& io) {
+    return profile.tensors[static_cast<size_t>(io.tensor)].shape[0];
+  };
+  const size_t first = static_cast<size_t>(std::find(is_batched.begin(), is_batched.end(), true) - is_batched.begin());
+  if (first == is_batched.size()) return;
+  bool any = false;
+  for (size_t i = 0; i < plan.profiles.size(); ++i) {
+    const PlanProfile& profile = plan.profiles[i];
+    const int64_t batch = rows(profile, profile.inputs[first]);
+    if (batch > 1 && !independent[i]) return;
+    any = any || batch > 1;
+    for (const PlanIo& output : profile.outputs) {
+      if (profile.tensors[static_cast<size_t>(output.tensor)].shape.rank == 0 || rows(profile, output) != batch) return;
+    }
+  }
+  if (!any) return;
+  for (PlanProfile& profile : plan.profiles) {
+    for (size_t i = 0; i < profile.inputs.size(); ++i) profile.inputs[i].batched = is_batched[i];
+    for (PlanIo& output : profile.outputs) output.batched = true;
+  }
+}
+
+// One profile: the imported graph with static shapes, through inference and passes, to a plan. `independent`: whether
+// the rows of its batch are.
+Result<Plan> compile_profile(const ImportedModel& model, const InputShapes& shapes, bool is_first, Compilation& job,
+                             bool& independent) {
   Graph graph = model.graph;
   for (ValueId id : graph.inputs) graph.value(id).shape = shapes.at(graph.value(id).name);
 
@@ -115,6 +163,7 @@ Result<Plan> compile_profile(const ImportedModel& model, const InputShapes& shap
   if (!problems.empty()) return job.fail(std::move(problems));
   KILN_TRY(verify_graph(graph, true));
   job.dump("infer", graph);
+  independent = rows_are_independent(graph, batch_inputs(model, shapes));
 
   if (is_first) {
     for (const auto& [key, value] : describe_source(graph)) job.result.plan.metadata[key] = value;
@@ -206,12 +255,16 @@ Status compile_model(std::span<const uint8_t> model_bytes, const FileReader& fil
   if (shapes.profiles.empty()) return job.fail(std::move(model.problems));
 
   std::vector<Plan> plans;
+  std::vector<bool> independent;
   for (const InputShapes& profile : shapes.profiles) {
-    KILN_ASSIGN(Plan plan, compile_profile(model, profile, plans.empty(), job));
+    bool rows_are_apart = false;
+    KILN_ASSIGN(Plan plan, compile_profile(model, profile, plans.empty(), job, rows_are_apart));
     plans.push_back(std::move(plan));
+    independent.push_back(rows_are_apart);
   }
   const std::map<std::string, std::string> described = std::move(result.plan.metadata);
   KILN_ASSIGN(result.plan, merge_plans(std::move(plans)));
+  mark_batches(model, independent, result.plan);
   add_metadata(model_bytes, model, described, job);
   if (options.dump_stage == "plan") result.dump = print_plan(result.plan);
 

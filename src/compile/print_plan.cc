@@ -90,7 +90,7 @@ std::string print_io(const PlanProfile& profile) {
   const auto print = [&](const char* what, const std::vector<PlanIo>& list) {
     for (const PlanIo& io : list) {
       text += std::string(what) + io.name + " " + type_text(profile.tensors[static_cast<size_t>(io.tensor)]);
-      text += (io.layout.empty() ? "" : " " + io.layout) + "\n";
+      text += (io.layout.empty() ? "" : " " + io.layout) + (io.batched ? " batched" : "") + "\n";
     }
   };
   print("  input  ", profile.inputs);

@@ -72,7 +72,7 @@ class Planner {
   Result<Plan> plan(const std::vector<std::string>& names) {
     for (ValueId id : graph_.inputs) {
       KILN_ASSIGN(const int32_t tensor, tensor_for(id));
-      profile_.inputs.push_back({graph_.value(id).name, tensor, ""});
+      profile_.inputs.push_back({graph_.value(id).name, tensor, "", false});
       make_alive(id, -1);
     }
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
@@ -81,7 +81,7 @@ class Planner {
     const auto num_steps = static_cast<int32_t>(profile_.steps.size());
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
       KILN_ASSIGN(const int32_t tensor, tensor_for(graph_.outputs[i]));
-      profile_.outputs.push_back({names[i], tensor, ""});
+      profile_.outputs.push_back({names[i], tensor, "", false});
       make_alive(graph_.outputs[i], num_steps);
     }
     KILN_TRY(place_tensors(num_steps));

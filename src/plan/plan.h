@@ -39,6 +39,9 @@ struct PlanIo {
   std::string name;
   int32_t tensor = -1;
   std::string layout;  // "NCHW", "NHWC" or "" where it has no meaning
+  // Axis 0 is a batch that may be padded: a row of the outputs depends on its own row of the inputs alone. All batched
+  // inputs and outputs of a profile have the same number of rows.
+  bool batched = false;
 };
 
 // One set of static shapes. All profiles of a plan share the weights.

@@ -176,6 +176,7 @@ struct Session::Impl {
       info.dtype = ref.dtype;
       info.shape.assign(ref.dims, ref.dims + ref.rank);
       info.layout = text_of(io.layout());
+      info.batched = io.batched();
       infos->push_back(std::move(info));
     }
   }

@@ -18,7 +18,8 @@ struct IoInfo {
   std::string name;
   DType dtype = DType::kInvalid;
   std::vector<int64_t> shape;
-  std::string layout;  // "NCHW", "NHWC" or ""
+  std::string layout;    // "NCHW", "NHWC" or ""
+  bool batched = false;  // axis 0 is a batch that may be padded
 };
 
 struct StepInfo {

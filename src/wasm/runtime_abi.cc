@@ -137,6 +137,11 @@ const char* kiln_io_layout(int32_t handle, int32_t io, int32_t index) {
   return info != nullptr ? info->layout.c_str() : nullptr;
 }
 
+int32_t kiln_io_batched(int32_t handle, int32_t io, int32_t index) {
+  const IoInfo* info = find_io(handle, 0, io, index);
+  return info != nullptr && info->batched ? 1 : 0;
+}
+
 int32_t kiln_io_dtype(int32_t handle, int32_t io, int32_t index) {
   const IoInfo* info = find_io(handle, 0, io, index);
   return info != nullptr ? static_cast<int32_t>(info->dtype) : 0;

@@ -41,6 +41,8 @@ KILN_EXPORT int32_t kiln_select_profile(int32_t handle, int32_t profile);  // Co
 // IO of a profile. `io` is 0 for inputs, 1 for outputs. Names and layouts are NUL-terminated UTF-8.
 KILN_EXPORT const char* kiln_io_name(int32_t handle, int32_t io, int32_t index);
 KILN_EXPORT const char* kiln_io_layout(int32_t handle, int32_t io, int32_t index);
+// 1 if axis 0 is a batch that may be padded: its rows do not depend on each other.
+KILN_EXPORT int32_t kiln_io_batched(int32_t handle, int32_t io, int32_t index);
 KILN_EXPORT int32_t kiln_io_dtype(int32_t handle, int32_t io, int32_t index);  // kiln::DType
 KILN_EXPORT int32_t kiln_io_rank(int32_t handle, int32_t profile, int32_t io, int32_t index);
 KILN_EXPORT int32_t kiln_io_dim(int32_t handle, int32_t profile, int32_t io, int32_t index, int32_t axis);

@@ -19,6 +19,8 @@ export interface TensorInfo {
   readonly profiles: readonly (readonly number[])[];
   /** 'NCHW', 'NHWC', or '' where it has no meaning. */
   readonly layout: string;
+  /** Axis 0 is a batch that may be given in part: {@link Model.run} pads it, because no operator looks across it. */
+  readonly batched: boolean;
 }
 
 /** Inputs by name. */
@@ -112,6 +114,7 @@ export class Model {
           shape: profiles[0]!,
           profiles,
           layout: native.text(native.exports.kiln_io_layout(handle, io, index)),
+          batched: native.exports.kiln_io_batched(handle, io, index) === 1,
         };
       });
     this.inputs = list(0, this.#count('inputs'));
@@ -131,7 +134,7 @@ export class Model {
   /**
    * Runs the model once. Inputs are copied in and outputs copied out: nothing that you pass is detached or kept.
    * An input of another shape than the bundle's selects the smallest profile that fits; a smaller batch is padded and the
-   * outputs are trimmed to it. Calls on one model run one after the other: leave feeds unchanged until the promise settles.
+   * outputs are trimmed to it, where the inputs are `batched`. Calls on one model run one after the other: leave feeds unchanged until the promise settles.
    * @param feeds one entry an input, by name
    * @returns one Tensor an output, by name
    * @throws KilnError SHAPE, INVALID_ARGUMENT, ABORTED

@@ -16,6 +16,7 @@ export interface RuntimeExports {
   kiln_select_profile(handle: number, profile: number): number;
   kiln_io_name(handle: number, io: number, index: number): number;
   kiln_io_layout(handle: number, io: number, index: number): number;
+  kiln_io_batched(handle: number, io: number, index: number): number;
   kiln_io_dtype(handle: number, io: number, index: number): number;
   kiln_io_rank(handle: number, profile: number, io: number, index: number): number;
   kiln_io_dim(handle: number, profile: number, io: number, index: number, axis: number): number;

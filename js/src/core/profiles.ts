@@ -18,34 +18,19 @@ export interface ProfileChoice {
 /** What the caller gave for each input: a shape, or the bare number of elements. */
 export type GivenShape = readonly number[] | number;
 
-// The batch of `given` in a profile's `shape`, or undefined if it does not go in.
-function fitting_batch(shape: readonly number[], given: GivenShape): number | undefined {
+// How many rows of a profile's `shape` are given, or undefined if it does not go in. Only a batch may be given in part.
+function fitting_rows(shape: readonly number[], given: GivenShape, batched: boolean): number | undefined {
   const full = shape[0] ?? 1;
   if (typeof given !== 'number') {
-    if (given.length !== shape.length) return undefined;
-    const same_rest = given.every((dim, axis) => axis === 0 || dim === shape[axis]);
-    const batch = given[0] ?? 1;
-    return same_rest && batch >= 1 && batch <= full ? batch : given.join() === shape.join() ? full : undefined;
+    if (given.join() === shape.join()) return full;
+    if (!batched || given.length !== shape.length) return undefined;
+    const rows = given[0]!;
+    return given.every((dim, axis) => axis === 0 || dim === shape[axis]) && rows >= 1 && rows < full ? rows : undefined;
   }
   const total = num_elements(shape);
   if (given === total) return full;
-  const item = full > 0 ? total / full : 0;
-  return item > 0 && given > 0 && given < total && given % item === 0 ? given / item : undefined;
-}
-
-// Whether `batch` of `full` may be padded: axis 0 is a batch only if every output has it too, and every input either has
-// the same part of it or no such axis.
-function is_padded_batch(
-  { inputs, outputs }: IoShape,
-  batches: readonly (number | undefined)[],
-  batch: number,
-  full: number,
-): boolean {
-  const is_batched = (shape: readonly number[]): boolean => shape[0] === full;
-  return (
-    outputs.every(is_batched) &&
-    inputs.every((shape, i) => (is_batched(shape) ? batches[i] === batch : batches[i] === (shape[0] ?? 1)))
-  );
+  const row = full > 0 ? total / full : 0;
+  return batched && row > 0 && given > 0 && given < total && given % row === 0 ? given / row : undefined;
 }
 
 // A bare array fits by its length alone: [320, 640] and [640, 320] images have the same.
@@ -65,20 +50,22 @@ function check_unambiguous(name: string, index: number, fitting: readonly IoShap
  * @throws KilnError SHAPE naming the input, what was given and what would fit
  */
 export function profile_for(
-  inputs: readonly { readonly name: string; readonly dtype: string; readonly layout: string }[],
+  inputs: readonly { readonly name: string; readonly batched: boolean }[],
   profiles: readonly IoShape[],
   given: readonly GivenShape[],
 ): ProfileChoice {
   const fits: (ProfileChoice & { readonly volume: number })[] = [];
   profiles.forEach((shapes, profile) => {
-    const batches = shapes.inputs.map((shape, index) => fitting_batch(shape, given[index]!));
-    if (batches.some((batch) => batch === undefined)) return;
-    const fulls = shapes.inputs.map((shape) => shape[0] ?? 1);
-    const partial = batches.findIndex((batch, index) => batch !== fulls[index]);
-    const batch = partial < 0 ? (batches[0] ?? 1) : batches[partial]!;
-    if (partial >= 0 && !is_padded_batch(shapes, batches, batch, fulls[partial]!)) return;
+    const rows = shapes.inputs.map((shape, index) => fitting_rows(shape, given[index]!, inputs[index]!.batched));
+    if (rows.some((count) => count === undefined)) return;
+    const first = Math.max(
+      0,
+      inputs.findIndex(({ batched }) => batched),
+    );
+    const batch = rows[first] ?? 1;
+    if (inputs.some(({ batched }, index) => batched && rows[index] !== batch)) return;
     const volume = shapes.inputs.reduce((sum, shape) => sum + num_elements(shape), 0);
-    fits.push({ profile, batch, full_batch: partial < 0 ? batch : fulls[partial]!, volume });
+    fits.push({ profile, batch, full_batch: shapes.inputs[first]?.[0] ?? 1, volume });
   });
   if (fits.length > 0) {
     const fitting = fits.map(({ profile }) => profiles[profile]!);
@@ -87,7 +74,9 @@ export function profile_for(
   }
 
   const misfit = inputs.findIndex((_, index) =>
-    profiles.every((shapes) => fitting_batch(shapes.inputs[index]!, given[index]!) === undefined),
+    profiles.every(
+      ({ inputs: shapes }) => fitting_rows(shapes[index]!, given[index]!, inputs[index]!.batched) === undefined,
+    ),
   );
   const shape_text = (shape: readonly number[]): string => `[${shape.join(', ')}]`;
   const given_text = (what: GivenShape): string =>
@@ -100,7 +89,7 @@ export function profile_for(
   const index = Math.max(0, misfit);
   const what = given[index]!;
   const shapes = profiles.map((profile) => profile.inputs[index]!);
-  const hint = layout_hint(what, shapes);
+  const hint = layout_hint(what, shapes) || batch_hint(what, shapes, inputs[index]!.batched);
   throw new KilnError(
     'SHAPE',
     `input '${inputs[index]!.name}': ${given_text(what)} given, ${shapes.map(shape_text).join(' or ')} needed${hint}`,
@@ -115,6 +104,12 @@ function layout_hint(given: GivenShape, shapes: readonly (readonly number[])[]):
   if (fits([n!, c!, a!, b!])) return '; the tensor looks like NHWC: transpose it, or compile with --input-layout NHWC';
   if (fits([n!, b!, c!, a!])) return '; the tensor looks like NCHW, but the model was compiled for NHWC';
   return '';
+}
+
+// Fewer rows than a profile has, where they cannot be padded.
+function batch_hint(given: GivenShape, shapes: readonly (readonly number[])[], batched: boolean): string {
+  if (batched || !shapes.some((shape) => fitting_rows(shape, given, true) !== undefined)) return '';
+  return '; a smaller dim 0 is padded only where it is free in the ONNX model and no operator looks across it';
 }
 
 /** An output's shape for the batch that was given. */
