@@ -47,6 +47,14 @@ const kUsageErrors = [
   [['detect', 'a.kiln', 'b.jpg', '--wrong'], /Unknown option '--wrong'\nusage: tilekiln detect/],
   [['classify', 'a.kiln'], /needs a bundle and at least one image/],
   [['classify', 'a.kiln', 'b.jpg', '--top', '0'], /--top=0; allowed: whole numbers from 1/],
+  [['detect', 'a.kiln', 'b.jpg', '--score', '0.1', '--score=0.2'], /--score is given twice: 0\.1 and 0\.2\nusage: /],
+  [['run', 'a.kiln', '--output-dir', 'a', '--output-dir', 'b'], /--output-dir is given twice: a and b/],
+  [['fetch', 'yolox_nano', '-o', 'a', '--output', 'b'], /--output is given twice: a and b/],
+  [['compile', 'm.onnx', '-o', 'a', '--output=b'], /-o is given twice: a and b/],
+  [['compile', 'm.onnx', '--preprocess', 'raw', '--preprocess', 'yolox'], /--preprocess is given twice: raw and yolox/],
+  [['compile', 'm.onnx', '--bind', 'x=a.npy', '--bind=x=b.npy'], /--bind x is given twice: x=a\.npy and x=b\.npy/],
+  [['inspect', 'm.onnx', '--stage', 'a', '--stage', 'b'], /--stage is given twice: a and b/],
+  [['inspect', 'm.onnx', '--svg=a', '--svg=b'], /--svg is given twice: a and b/],
   [['bench'], /bench needs one bundle, got 0/],
   [['bench', 'a.kiln', '--runs', '0'], /--runs=0; allowed: whole numbers from 1/],
   [['bench', 'a.kiln', '--threads', '2'], /--threads=2; allowed: whole numbers from 1 to 1/],
@@ -119,6 +127,16 @@ test('compiler_arguments_are_understood_as_the_compiler_does', () => {
     [['--input-shape', 'images:1,3,640,640'], undefined, [['--input-shape', 'images:1,3,640,640']]],
     [['m.onnx', '--input-shape', '-1,3,8,8'], 'm.onnx', [['--input-shape', '-1,3,8,8']]],
     [['m.onnx', '--wrong'], 'm.onnx', [['--wrong', '']]],
+    [
+      ['m.onnx', '--input-shape', 'x:1,3', '--input-shape', 'x:4,3', '--bind', 'a=x.npy', '--bind', 'b=x.npy'],
+      'm.onnx',
+      [
+        ['--input-shape', 'x:1,3'],
+        ['--input-shape', 'x:4,3'],
+        ['--bind', 'a=x.npy'],
+        ['--bind', 'b=x.npy'],
+      ],
+    ],
   ];
   for (const [args, model, options] of cases)
     assert.deepEqual(read_compiler_args(args), { model, options, line: args });
@@ -131,8 +149,8 @@ test('compiler_arguments_are_understood_as_the_compiler_does', () => {
   ]) {
     assert.deepEqual(read_compiler_args(args), { model, options: [], line });
   }
-  const parsed = read_compiler_args(['m.onnx', '-o', 'a', '--output=b']);
-  assert.equal(option_value(parsed, '-o', '--output'), 'b');
+  assert.equal(option_value(read_compiler_args(['m.onnx', '--output=b']), '-o', '--output'), 'b');
+  assert.equal(option_value(read_compiler_args(['m.onnx']), '-o', '--output'), undefined);
 });
 
 test('files_after_two_dashes_may_begin_with_a_dash', async (t) => {

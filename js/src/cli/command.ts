@@ -21,16 +21,40 @@ export interface Command {
 
 type Options = NonNullable<ParseArgsConfig['options']>;
 
-/** node:util parseArgs with its errors turned into UsageErrors. */
+/**
+ * Refuses a second value where only one counts.
+ * @param values what is set, as the user wrote it, and its value
+ * @throws UsageError
+ */
+export function check_given_once(values: Iterable<readonly [what: string, value: string]>): void {
+  const given = new Map<string, string>();
+  for (const [what, value] of values) {
+    const first = given.get(what);
+    if (first !== undefined) throw new UsageError(`${what} is given twice: ${first} and ${value}`);
+    given.set(what, value);
+  }
+}
+
+/** node:util parseArgs with its errors turned into UsageErrors; an option without `multiple` is given once. */
 export function parse_options<T extends Options>(
   args: readonly string[],
   options: T,
 ): ReturnType<typeof parseArgs<{ options: T; allowPositionals: true; args: string[] }>> {
+  const config = { args: [...args], options, allowPositionals: true, strict: true } as const;
+  let parsed: ReturnType<typeof parseArgs<typeof config & { tokens: true }>>;
   try {
-    return parseArgs({ args: [...args], options, allowPositionals: true, strict: true });
+    parsed = parseArgs({ ...config, tokens: true });
   } catch (error) {
     throw new UsageError((error as Error).message.split('. ')[0]!);
   }
+  check_given_once(
+    parsed.tokens.flatMap((token): [string, string][] =>
+      token.kind === 'option' && token.value !== undefined && !options[token.name]!.multiple
+        ? [[`--${token.name}`, token.value]]
+        : [],
+    ),
+  );
+  return parsed;
 }
 
 /** A number option within its bounds, or the default. */

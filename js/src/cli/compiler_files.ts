@@ -4,7 +4,7 @@ import { basename, dirname, isAbsolute, join, normalize } from 'node:path';
 import { run_compiler, type CompilerRun } from '../compiler/compile.ts';
 import { KilnError } from '../core/errors.ts';
 import { read_source } from '../core/source.ts';
-import { UsageError, check_overwrites, read_user_file } from './command.ts';
+import { UsageError, check_given_once, check_overwrites, read_user_file } from './command.ts';
 
 const kFlagsWithoutValue = ['--json', '--check'];
 const kFileOptions = ['--labels', '--preprocess', '--sidecar', '--bind'];
@@ -33,9 +33,21 @@ function value_after(option: string, next: string | undefined): string {
 
 /**
  * Reads a compiler command line without its command.
- * @throws UsageError if an option has no value
+ * @throws UsageError if an option has no value, or two where the last would win without a word
  */
 export function read_compiler_args(args: readonly string[]): CompilerArgs {
+  const parsed = split_args(args);
+  const single = parsed.options.filter(([name]) => kValueOptions.includes(name) && !kShapeOptions.includes(name));
+  check_given_once(
+    single.map(([name, value]) => {
+      if (name === '--bind') return [`--bind ${value.slice(0, value.lastIndexOf('='))}`, value];
+      return [name === '--output' ? '-o' : name, value];
+    }),
+  );
+  return parsed;
+}
+
+function split_args(args: readonly string[]): CompilerArgs {
   let model: string | undefined;
   const options: [string, string][] = [];
   for (let i = 0; i < args.length; ++i) {
@@ -52,9 +64,9 @@ export function read_compiler_args(args: readonly string[]): CompilerArgs {
   return { model, options, line: args };
 }
 
-/** The last value of an option under any of its names, or undefined. */
+/** The value of an option under any of its names, or undefined. */
 export function option_value({ options }: CompilerArgs, ...names: string[]): string | undefined {
-  return options.filter(([name]) => names.includes(name)).at(-1)?.[1];
+  return options.find(([name]) => names.includes(name))?.[1];
 }
 
 /** Files that options name; one that is not there is left out: the compiler says so, or knows it as a preset. */

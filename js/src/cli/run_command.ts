@@ -8,6 +8,7 @@ import { read_npy, write_npy } from '../core/npy.ts';
 import type { Tensor } from '../core/tensor.ts';
 import {
   UsageError,
+  check_given_once,
   check_overwrites,
   parse_options,
   print,
@@ -69,17 +70,17 @@ export const run_command: Command = {
     const folder = values['output-dir'];
     if (folder === undefined) throw new UsageError('run needs --output-dir DIR');
     using model = await load(positionals[0]!);
-    const feeds: Record<string, Tensor> = {};
-    const read = [positionals[0]!];
-    for (const input of values.input ?? []) {
+    const files = (values.input ?? []).map((input): [name: string, path: string] => {
       const equals = input.indexOf('=');
       const only = model.inputs.length === 1 && equals < 0 ? model.inputs[0]!.name : undefined;
       if (equals <= 0 && only === undefined) throw new UsageError(`--input ${input}; needed: NAME=FILE`);
-      const path = input.slice(equals + 1);
-      read.push(path);
-      feeds[only ?? input.slice(0, equals)] = await read_tensor_file(path);
-    }
+      return [only ?? input.slice(0, equals), input.slice(equals + 1)];
+    });
+    check_given_once(files.map(([name, path]) => [`input '${name}'`, path]));
+    const feeds: Record<string, Tensor> = {};
+    for (const [name, path] of files) feeds[name] = await read_tensor_file(path);
     check_file_names(model.outputs.map(({ name }) => name));
+    const read = [positionals[0]!, ...files.map(([, path]) => path)];
     for (const { name } of model.outputs) await check_overwrites('output', output_path(folder, name), read);
     const outputs = await model.run(feeds);
     await make_folder(folder);
