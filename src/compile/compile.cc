@@ -180,19 +180,20 @@ Result<Plan> compile_profile(const ImportedModel& model, const InputShapes& shap
   return plan;
 }
 
-// Height of the first 4-D input, or 0.
-int64_t image_height(const PlanProfile& profile) {
+// (height, width) of the first 4-D input, or zeros.
+std::pair<int64_t, int64_t> image_size(const PlanProfile& profile) {
   for (const PlanIo& input : profile.inputs) {
     const Shape& shape = profile.tensors[static_cast<size_t>(input.tensor)].shape;
-    if (shape.rank == 4) return shape[input.layout == "NHWC" ? 1 : 2];
+    const int height = input.layout == "NHWC" ? 1 : 2;
+    if (shape.rank == 4) return {shape[height], shape[height + 1]};
   }
-  return 0;
+  return {0, 0};
 }
 
 // What the bundle says of itself: where it comes from, and what the exporter, then the user say of task, labels and
 // preprocessing. `described` is describe_source's.
-void add_metadata(std::span<const uint8_t> source, const ImportedModel& model,
-                  std::map<std::string, std::string> described, Compilation& job) {
+Status add_metadata(std::span<const uint8_t> source, const ImportedModel& model,
+                    std::map<std::string, std::string> described, Compilation& job) {
   auto& metadata = job.result.plan.metadata;
   metadata.clear();
   metadata["producer"] = std::string("tilekiln ") + kVersion;
@@ -209,8 +210,16 @@ void add_metadata(std::span<const uint8_t> source, const ImportedModel& model,
   }
   described.erase("preset");
   for (const auto& [key, value] : described) metadata[key] = value;
-  if (!preset.empty()) metadata["preprocess"] = preprocess_preset(preset, image_height(job.result.plan.profiles[0]));
+  if (!preset.empty())
+    metadata["preprocess"] = preprocess_preset(preset, image_size(job.result.plan.profiles[0]).first);
   for (const auto& [key, value] : given) metadata[key] = value;
+  if (metadata.count("preprocess") == 0) return {};
+  std::vector<std::pair<int64_t, int64_t>> sizes;
+  for (const PlanProfile& profile : job.result.plan.profiles) {
+    const auto size = image_size(profile);
+    if (size.first > 0) sizes.push_back(size);
+  }
+  return check_preprocess_fits(metadata["preprocess"], sizes);
 }
 
 Status check_stage(const std::string& stage, const CompilerTables& tables) {
@@ -265,7 +274,7 @@ Status compile_model(std::span<const uint8_t> model_bytes, const FileReader& fil
   const std::map<std::string, std::string> described = std::move(result.plan.metadata);
   KILN_ASSIGN(result.plan, merge_plans(std::move(plans)));
   mark_batches(model, independent, result.plan);
-  add_metadata(model_bytes, model, described, job);
+  KILN_TRY(add_metadata(model_bytes, model, described, job));
   if (options.dump_stage == "plan") result.dump = print_plan(result.plan);
 
   result.bundle = write_bundle(result.plan);

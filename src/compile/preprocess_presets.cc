@@ -1,5 +1,6 @@
 #include "compile/preprocess_presets.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <vector>
@@ -121,7 +122,10 @@ struct RecipeReader {
       word(key, value, {"letterbox", "stretch", "resize-crop"}, recipe.resize);
     } else if (key == "size" || key == "crop") {
       if (value.items.size() == 2 && is_size(value.items[0]) && is_size(value.items[1])) {
-        recipe.size = {static_cast<int64_t>(value.items[0].number), static_cast<int64_t>(value.items[1].number)};
+        const std::vector<int64_t> size = {static_cast<int64_t>(value.items[0].number),
+                                           static_cast<int64_t>(value.items[1].number)};
+        if (!recipe.size.empty() && recipe.size != size) wrong(key, value, "the same as the other of size and crop");
+        recipe.size = size;
       } else {
         wrong(key, value, "[height, width], each 1 to 32768");
       }
@@ -149,11 +153,10 @@ struct RecipeReader {
     } else if (key == "round") {
       flag(key, value, recipe.round);
     } else if (error.ok()) {
-      error = Status(
-          Code::kInvalidArgument,
-          "preprocessing recipe: unknown key '" + key +
-              "'; allowed: resize, size, resize_shorter, position, rounding, pad_value, color, scale, mean, std, "
-              "antialias, round");
+      error = Status(Code::kInvalidArgument, "preprocessing recipe: unknown key '" + key +
+                                                 "'; allowed: resize, size (or crop), resize_shorter, position, "
+                                                 "rounding, pad_value, color, scale, mean, std, "
+                                                 "antialias, round");
     }
   }
 };
@@ -210,6 +213,14 @@ Result<std::string> parse_preprocess(const JsonValue& root) {
   if (root.kind != JsonValue::kObject) return Status(Code::kInvalidArgument, "preprocessing recipe: not a JSON object");
   RecipeReader reader;
   for (size_t i = 0; i < root.items.size(); ++i) reader.entry(root.keys[i], root.items[i]);
+  for (const std::string& key : root.keys) {
+    const bool is_letterbox_only = key == "position" || key == "rounding";
+    if (is_letterbox_only && !reader.recipe.resize.empty() && reader.recipe.resize != "letterbox" &&
+        reader.error.ok()) {
+      reader.error =
+          Status(Code::kInvalidArgument, "preprocessing recipe: " + key + " goes with resize=\"letterbox\" only");
+    }
+  }
   if (!reader.error.ok()) return reader.error;
   if (reader.recipe.resize.empty()) {
     return Status(Code::kInvalidArgument,
@@ -219,6 +230,33 @@ Result<std::string> parse_preprocess(const JsonValue& root) {
     return Status(Code::kInvalidArgument, "preprocessing recipe: resize_shorter goes with resize=\"resize-crop\" only");
   }
   return print_recipe(reader.recipe);
+}
+
+Status check_preprocess_fits(const std::string& recipe, const std::vector<std::pair<int64_t, int64_t>>& inputs) {
+  if (inputs.empty()) return {};
+  const auto* bytes = reinterpret_cast<const uint8_t*>(recipe.data());
+  KILN_ASSIGN(const JsonValue root, read_json({bytes, recipe.size()}));
+  RecipeReader reader;
+  for (size_t i = 0; i < root.items.size(); ++i) reader.entry(root.keys[i], root.items[i]);
+  const Recipe& read = reader.recipe;
+  std::string sizes;
+  bool size_fits = read.size.empty();
+  bool crop_fits = read.resize != "resize-crop" || read.resize_shorter == 0;
+  for (const auto& [height, width] : inputs) {
+    sizes += (sizes.empty() ? "" : ", ") + json_ints({height, width});
+    size_fits = size_fits || (read.size[0] == height && read.size[1] == width);
+    crop_fits = crop_fits || read.resize_shorter >= std::min(height, width);
+  }
+  if (!size_fits) {
+    return {Code::kInvalidArgument, "preprocessing recipe: size=" + json_ints(read.size) +
+                                        " is not the model's input; allowed: " + sizes + ", or no size"};
+  }
+  if (!crop_fits) {
+    return {Code::kInvalidArgument, strf("preprocessing recipe: resize_shorter=%lld is smaller than the model's input ",
+                                         static_cast<long long>(read.resize_shorter)) +
+                                        sizes + ", which is to be cut out of it"};
+  }
+  return {};
 }
 
 }  // namespace kiln

@@ -16,6 +16,8 @@
 
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "compile/json_read.h"
 
@@ -33,5 +35,9 @@ std::string preprocess_preset(const std::string& name, int64_t height);
 // kInvalidArgument says which key, value and what is allowed.
 Result<std::string> parse_preprocess(std::span<const uint8_t> json);
 Result<std::string> parse_preprocess(const JsonValue& json);
+
+// Whether a recipe in canonical form can serve one of the model's image inputs, (height, width) of each profile: its
+// size is theirs, and resize_shorter leaves enough to cut them out. kInvalidArgument otherwise.
+Status check_preprocess_fits(const std::string& recipe, const std::vector<std::pair<int64_t, int64_t>>& inputs);
 
 }  // namespace kiln
