@@ -263,10 +263,17 @@ test('pixels_are_checked', () => {
     [null, /an image is needed, got null/],
     [undefined, /got undefined/],
     ['cat.jpg', /got string/],
-    [{}, /is no image; allowed: ImageData, ImageBitmap/],
-    [{ data: new Uint8Array(5), width: 3, height: 2, channels: 3 }, /3 x 2 x 3 needs 18 bytes in a Uint8Array, got 5/],
-    [{ data: new Float32Array(18), width: 3, height: 2, channels: 3 }, /needs 18 bytes in a Uint8Array/],
-    [{ data: [1, 2, 3], width: 1, height: 1, channels: 3 }, /in a Uint8Array/],
+    [{}, /is no image; allowed: ImageData, {data, width, height, channels}/],
+    [{ width: 5, height: 5 }, /is no image; allowed: ImageData/], // Node has no canvas to draw it on
+    [
+      { data: new Uint8Array(5), width: 3, height: 2, channels: 3 },
+      /3 x 2 x 3 needs 18 bytes in a Uint8Array, got Uint8Array of 5 elements/,
+    ],
+    [
+      { data: new Float32Array(18), width: 3, height: 2, channels: 3 },
+      /needs 18 bytes in a Uint8Array, got Float32Array of 18 elements/,
+    ],
+    [{ data: [1, 2, 3], width: 1, height: 1, channels: 3 }, /in a Uint8Array, got Array of 3 elements/],
     [{ data: new Uint8Array(4), width: 0, height: 2, channels: 3 }, /0 x 2 pixels/],
     [{ data: new Uint8Array(4), width: 1.5, height: 2, channels: 3 }, /sides must be whole and positive/],
     [{ data: new Uint8Array(4), width: 2, height: 1, channels: 2 }, /channels 1, 3 or 4/],

@@ -7,7 +7,7 @@ import { check_options, describe_value, is_object, kAny, kSignal, type OptionTab
 import { batch_of, profile_for, type IoShape } from './profiles.ts';
 import { kLongCallOptions, read_source, source_name, type LongCallOptions, type ModelSource } from './source.ts';
 import { describe_non_bundle } from './sniff.ts';
-import { array_type, dtype_name, num_elements, Tensor, type DType, type TypedArray } from './tensor.ts';
+import { array_type, check_whole, dtype_name, num_elements, Tensor, type DType, type TypedArray } from './tensor.ts';
 
 /** An input or output of a model. */
 export interface TensorInfo {
@@ -107,15 +107,18 @@ export class Model {
       );
     const list = (io: number, count: number): TensorInfo[] =>
       Array.from({ length: count }, (_, index) => {
-        const profiles = Array.from({ length: num_profiles }, (_p, profile) => shape_of(profile, io, index));
-        return {
+        const shapes = Array.from({ length: num_profiles }, (_p, profile) =>
+          Object.freeze(shape_of(profile, io, index)),
+        );
+        const profiles = Object.freeze(shapes); // run() checks feeds against them
+        return Object.freeze({
           name: native.text(native.exports.kiln_io_name(handle, io, index)),
           dtype: dtype_name(native.exports.kiln_io_dtype(handle, io, index)),
           shape: profiles[0]!,
           profiles,
           layout: native.text(native.exports.kiln_io_layout(handle, io, index)),
           batched: native.exports.kiln_io_batched(handle, io, index) === 1,
-        };
+        });
       });
     this.inputs = list(0, this.#count('inputs'));
     this.outputs = list(1, this.#count('outputs'));
@@ -235,11 +238,19 @@ export class Model {
       write_feed(info, feeds[info.name]!, new (array_type(info.dtype))(native.exports.memory.buffer, pointer, length));
     });
     await this.#run_steps(options.signal);
+    this.#check_wanted(options.outputs ?? {}, profile, batch, full_batch); // one may have been transferred meanwhile
     return this.#read_outputs(profile, batch, full_batch, options.outputs ?? {});
   }
 
   #check_feeds(feeds: Feeds): (readonly number[] | number)[] {
     const names = this.inputs.map((info) => info.name);
+    if (!is_object(feeds) || feeds instanceof Tensor || ArrayBuffer.isView(feeds)) {
+      const got = feeds instanceof Tensor ? 'a Tensor' : describe_value(feeds);
+      throw new KilnError(
+        'INVALID_ARGUMENT',
+        `run needs an object with inputs by name (${names.join(', ')}), got ${got}`,
+      );
+    }
     for (const name of Object.keys(feeds)) {
       if (!names.includes(name)) {
         throw new KilnError('INVALID_ARGUMENT', `the model has no input '${name}'; its inputs: ${names.join(', ')}`);
@@ -257,6 +268,7 @@ export class Model {
         if (feed.dtype !== info.dtype) {
           throw new KilnError('SHAPE', `input '${info.name}': dtype ${feed.dtype} given, ${info.dtype} needed`);
         }
+        check_whole(`input '${info.name}'`, feed);
         return feed.shape;
       }
       if ((!ArrayBuffer.isView(feed) || feed instanceof DataView) && !Array.isArray(feed)) {
@@ -300,6 +312,7 @@ export class Model {
         const names = this.outputs.map((info) => info.name).join(', ');
         throw new KilnError('INVALID_ARGUMENT', `the model has no output '${name}'; its outputs: ${names}`);
       }
+      if (target instanceof Tensor) check_whole(`output '${name}'`, target);
       const { dtype } = this.outputs[index]!;
       const shape = this.#output_shape(index, profile, batch, full_batch);
       const given = target instanceof Tensor ? `${target.dtype} [${target.shape.join(', ')}]` : describe_value(target);

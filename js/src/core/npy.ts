@@ -1,7 +1,8 @@
 // NumPy's .npy files (format versions 1 to 3, C order): reading and writing tensors.
 // Format: numpy.lib.format documentation.
 import { KilnError } from './errors.ts';
-import { array_type, num_elements, Tensor, type DType } from './tensor.ts';
+import { describe_value } from './options.ts';
+import { array_type, check_whole, num_elements, Tensor, type DType } from './tensor.ts';
 
 const kDescrs: Readonly<Partial<Record<DType, string>>> = {
   f32: '<f4',
@@ -25,6 +26,10 @@ const kDescrs: Readonly<Partial<Record<DType, string>>> = {
  * const file = writeNpy(new Tensor('f32', [2], Float32Array.of(1, 2)));
  */
 export function write_npy(tensor: Tensor): Uint8Array<ArrayBuffer> {
+  if (!(tensor instanceof Tensor)) {
+    throw new KilnError('INVALID_ARGUMENT', `writeNpy: a Tensor is needed, got ${describe_value(tensor)}`);
+  }
+  check_whole('writeNpy', tensor);
   const descr = kDescrs[tensor.dtype];
   if (!descr) throw new KilnError('UNSUPPORTED', `.npy has no dtype for ${tensor.dtype}`);
   const shape = tensor.shape.length === 1 ? `(${tensor.shape[0]},)` : `(${tensor.shape.join(', ')})`;
@@ -45,7 +50,10 @@ export function write_npy(tensor: Tensor): Uint8Array<ArrayBuffer> {
  * @example
  * const tensor = readNpy(new Uint8Array(await (await fetch('input.npy')).arrayBuffer()), 'input.npy');
  */
-export function read_npy(file: Uint8Array, what: string): Tensor {
+export function read_npy(file: Uint8Array, what = 'the bytes given'): Tensor {
+  if (Object.prototype.toString.call(file) !== '[object Uint8Array]') {
+    throw new KilnError('INVALID_ARGUMENT', `${what}: a Uint8Array is needed, got ${describe_value(file)}`);
+  }
   const magic = [0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59];
   if (file.length < 12 || !magic.every((byte, i) => file[i] === byte)) {
     throw new KilnError('NOT_A_MODEL', `${what}: this is no .npy file`);

@@ -33,9 +33,11 @@ export const kFunction = [(v: unknown): boolean => typeof v === 'function', 'a f
 export const kLabels = [is_list(is_text), 'an array of texts'] as const;
 export const kSignal = [is_signal, 'an AbortSignal'] as const;
 
-/** "Float32Array of 12 elements", or what else it is. */
+/** "Float32Array of 12 elements", "string", "null", or what else it is. */
 export function describe_value(value: unknown): string {
-  if (!ArrayBuffer.isView(value) && !Array.isArray(value)) return value === null ? 'null' : typeof value;
+  if (value === null || typeof value !== 'object') return value === null ? 'null' : typeof value;
+  const tag = Object.prototype.toString.call(value).slice(8, -1);
+  if (tag === 'DataView' || (!ArrayBuffer.isView(value) && !Array.isArray(value))) return tag;
   return `${value.constructor.name} of ${(value as ArrayLike<unknown>).length} elements`;
 }
 

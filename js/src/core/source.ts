@@ -124,6 +124,16 @@ async function read_path(path: string): Promise<Uint8Array<ArrayBuffer>> {
   }
 }
 
+function view_of(buffer: ArrayBufferLike): Uint8Array {
+  try {
+    return new Uint8Array(buffer);
+  } catch (error) {
+    throw new KilnError('INVALID_ARGUMENT', 'the bytes given are detached: their buffer was transferred', {
+      cause: error,
+    });
+  }
+}
+
 /**
  * The bytes of a model. An ArrayBuffer or Uint8Array is read in place: it is neither copied nor detached.
  * @throws KilnError NOT_FOUND, TRUNCATED, ABORTED, INVALID_ARGUMENT
@@ -131,9 +141,11 @@ async function read_path(path: string): Promise<Uint8Array<ArrayBuffer>> {
 export async function read_source(source: ModelSource, options: LongCallOptions): Promise<Uint8Array> {
   throw_if_aborted(options.signal);
   const tag = Object.prototype.toString.call(source); // bytes may come from another realm (a frame, a test runner)
-  if (tag === '[object Uint8Array]') return source as Uint8Array;
-  if (tag === '[object ArrayBuffer]' || tag === '[object SharedArrayBuffer]')
-    return new Uint8Array(source as ArrayBuffer);
+  const is_bytes = tag === '[object Uint8Array]';
+  if (is_bytes || tag === '[object ArrayBuffer]' || tag === '[object SharedArrayBuffer]') {
+    const whole = view_of(is_bytes ? (source as Uint8Array).buffer : (source as ArrayBuffer));
+    return is_bytes ? (source as Uint8Array) : whole;
+  }
   if (typeof Response !== 'undefined' && source instanceof Response)
     return read_response(source, source_name(source), options);
   if (typeof Blob !== 'undefined' && source instanceof Blob) {

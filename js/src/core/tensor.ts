@@ -1,5 +1,6 @@
 // Tensors as users see them: a typed array, a shape, a dtype.
 import { KilnError } from './errors.ts';
+import { describe_value } from './options.ts';
 
 /** Element types, named as in the compiler. `f16` and `bf16` travel as their bits in a Uint16Array, `bool` as bytes 0/1. */
 export type DType =
@@ -87,6 +88,13 @@ export class Tensor {
    * @param data elements, row-major; its length must be the product of the dims
    */
   constructor(dtype: DType, shape: readonly number[], data: TypedArray) {
+    const is_array = ArrayBuffer.isView(data) ? !(data instanceof DataView) : Array.isArray(data);
+    if (!Array.isArray(shape) || !is_array) {
+      throw new KilnError(
+        'INVALID_ARGUMENT',
+        `a tensor needs a shape and a typed array, got ${describe_value(shape)} and ${describe_value(data)}`,
+      );
+    }
     const bad = shape.find((dim) => !Number.isInteger(dim) || dim < 0);
     if (bad !== undefined) {
       throw new KilnError('SHAPE', `a tensor of shape [${shape.join(', ')}]: dims must be whole and not negative`);
@@ -112,4 +120,13 @@ export class Tensor {
     this.shape = [...shape];
     this.data = data;
   }
+}
+
+/** Refuses a tensor whose elements are gone: its buffer was transferred after it was made. */
+export function check_whole(what: string, { shape, data }: Tensor): void {
+  if (data.length === num_elements(shape)) return;
+  throw new KilnError(
+    'INVALID_ARGUMENT',
+    `${what}: the tensor of shape [${shape.join(', ')}] has ${data.length} elements left: its buffer is detached`,
+  );
 }

@@ -6,7 +6,7 @@ import type { ModelSource } from '../core/source.ts';
 import { num_elements } from '../core/tensor.ts';
 import { image_pixels, type ImageSource } from './image.ts';
 import { kPreprocess, recipe_of, type PreprocessRecipe } from './recipe.ts';
-import { image_io, load_as, Scratch, VisionStage, type StageTimes } from './stage.ts';
+import { check_model, image_io, load_as, Scratch, VisionStage, type StageTimes } from './stage.ts';
 
 /** One class and how likely it is. */
 export interface ClassScore {
@@ -85,6 +85,7 @@ export class Classifier {
 
   /** @param model a loaded bundle with an output that holds one score a class */
   constructor(model: Model, options: ClassifierOptions = {}) {
+    check_model('Classifier', model);
     check_options('Classifier', options, kClassifierOptions);
     this.model = model;
     this.labels = options.labels ?? (model.metadata['labels'] ?? '').split('\n').filter(Boolean);

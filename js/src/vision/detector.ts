@@ -18,7 +18,7 @@ import type { ModelSource } from '../core/source.ts';
 import { check_classes, choose_decoder, kDecoders, type DecoderName } from './decoder.ts';
 import { image_pixels, type ImageSource } from './image.ts';
 import { image_input, kPlacementBytes, kPreprocess, recipe_of, type PreprocessRecipe } from './recipe.ts';
-import { image_io, load_as, Scratch, VisionStage, type StageResult, type StageTimes } from './stage.ts';
+import { check_model, image_io, load_as, Scratch, VisionStage, type StageResult, type StageTimes } from './stage.ts';
 
 /** One object found. */
 export interface Detection {
@@ -125,6 +125,7 @@ export class Detector {
    * @throws KilnError if decoder or preprocessing cannot be told
    */
   constructor(model: Model, options: DetectorOptions = {}) {
+    check_model('Detector', model);
     check_options('Detector', options, kDetectorOptions);
     const io = image_io(model);
     const input = image_input(io.input);

@@ -1,5 +1,6 @@
 // Any image that a page or Node has, as 8-bit pixels.
 import { KilnError } from '../core/errors.ts';
+import { describe_value } from '../core/options.ts';
 
 /** Decoded pixels: rows of `channels` interleaved bytes (1 grey, 3 RGB, 4 RGBA), top row first, no gaps. */
 export interface PixelImage {
@@ -39,6 +40,9 @@ function drawable_size(image: Drawable): { readonly width: number; readonly heig
   return image as ImageBitmap;
 }
 
+const kNoImage =
+  'this object is no image; allowed: ImageData, {data, width, height, channels}, and in pages ImageBitmap, image, canvas, video, VideoFrame';
+
 let scratch: OffscreenCanvas | HTMLCanvasElement | undefined; // kept: a new canvas a frame would leak in camera loops
 
 function draw(image: Drawable): ImageData {
@@ -49,6 +53,8 @@ function draw(image: Drawable): ImageData {
       'the image has no size yet: wait until it (or the first video frame) is loaded',
     );
   }
+  if (typeof OffscreenCanvas !== 'function' && typeof document === 'undefined')
+    throw new KilnError('INVALID_ARGUMENT', kNoImage);
   scratch ??=
     typeof OffscreenCanvas === 'function' ? new OffscreenCanvas(width, height) : document.createElement('canvas');
   if (scratch.width !== width) scratch.width = width;
@@ -56,7 +62,11 @@ function draw(image: Drawable): ImageData {
   const context = scratch.getContext('2d', { willReadFrequently: true }) as CanvasRenderingContext2D | null;
   if (!context) throw new KilnError('UNSUPPORTED', 'this page cannot make a 2D canvas');
   context.clearRect(0, 0, width, height);
-  context.drawImage(image, 0, 0, width, height);
+  try {
+    context.drawImage(image, 0, 0, width, height);
+  } catch (error) {
+    throw new KilnError('INVALID_ARGUMENT', `${kNoImage} (${(error as Error).message})`, { cause: error });
+  }
   try {
     return context.getImageData(0, 0, width, height);
   } catch (error) {
@@ -92,16 +102,13 @@ export function image_pixels(image: ImageSource): PixelImage {
     ) {
       throw new KilnError(
         'INVALID_ARGUMENT',
-        `an image of ${width} x ${height} x ${channels} needs ${width * height * channels} bytes in a Uint8Array, got ${data?.length ?? typeof data}`,
+        `an image of ${width} x ${height} x ${channels} needs ${width * height * channels} bytes in a Uint8Array, got ${describe_value(data)}`,
       );
     }
     return { data, width, height, channels };
   }
   if (!('width' in image || 'displayWidth' in image)) {
-    throw new KilnError(
-      'INVALID_ARGUMENT',
-      'this object is no image; allowed: ImageData, ImageBitmap, canvas, video, VideoFrame, {data, width, height, channels}',
-    );
+    throw new KilnError('INVALID_ARGUMENT', kNoImage);
   }
   const drawn = draw(image as Drawable);
   return { data: drawn.data, width: drawn.width, height: drawn.height, channels: 4 };

@@ -5,7 +5,7 @@ import type { ModelSource } from '../core/source.ts';
 import { array_type, num_elements, Tensor, type TypedArray } from '../core/tensor.ts';
 import { image_pixels, type ImageSource } from './image.ts';
 import { kPreprocess, recipe_of, type PreprocessRecipe } from './recipe.ts';
-import { load_as, VisionStage, type StageTimes } from './stage.ts';
+import { check_model, load_as, VisionStage, type StageTimes } from './stage.ts';
 
 /** Where the image's pixels went: model pixel = image pixel * scale + offset. */
 export interface Placement {
@@ -36,6 +36,7 @@ export class ImageModel {
   readonly #stage: VisionStage;
 
   constructor(model: Model, options: { readonly preprocess?: PreprocessRecipe | undefined } = {}) {
+    check_model('ImageModel', model);
     check_options('ImageModel', options, kImageModelOptions);
     this.model = model;
     this.#stage = new VisionStage(model, recipe_of(model.metadata, options.preprocess));

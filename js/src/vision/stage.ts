@@ -2,9 +2,9 @@
 import { KilnError, throw_if_aborted } from '../core/errors.ts';
 import { kLoadOptions, load, type LoadOptions, type Model, type TensorInfo } from '../core/model.ts';
 import type { Native } from '../core/native.ts';
-import { check_options, pick_options, type OptionTable } from '../core/options.ts';
+import { check_options, describe_value, pick_options, type OptionTable } from '../core/options.ts';
 import type { ModelSource } from '../core/source.ts';
-import type { PixelImage } from './image.ts';
+import { image_pixels, type PixelImage } from './image.ts';
 import { kPlacementBytes, kRecipeBytes, write_recipe, type PreprocessRecipe } from './recipe.ts';
 
 /** Milliseconds that the parts of one call took. */
@@ -26,6 +26,15 @@ export interface ImageIo {
   readonly profile: number;
   readonly input: TensorInfo;
   readonly outputs: readonly TensorInfo[];
+}
+
+/** Throws INVALID_ARGUMENT for what is no model, or one that is disposed. */
+export function check_model(what: string, model: Model): void {
+  if (typeof model?.exclusive !== 'function') {
+    const text = `${what}: a Model is needed (await load(…)), got ${describe_value(model)}`;
+    throw new KilnError('INVALID_ARGUMENT', text);
+  }
+  model.memory(); // throws if it has been disposed
 }
 
 /** Throws UNSUPPORTED unless the model has exactly one input. */
@@ -116,6 +125,7 @@ export class VisionStage {
   }
 
   #preprocess(native: Native, handle: number, pixels: PixelImage): number {
+    image_pixels(pixels); // its buffer may have been transferred while other calls ran
     const size = pixels.data.length;
     const structs = this.#structs.reserve(native, kRecipeBytes + kPlacementBytes, 'the preprocessing recipe');
     const image = this.#image.reserve(native, size, `an image of ${pixels.width} x ${pixels.height} pixels`);
