@@ -137,6 +137,8 @@ test('inspect_prints_models_and_bundles_as_JSON_and_as_text', async (t) => {
   assert.match(bundle, /stretch/); // the preprocessing recipe is printed
 });
 
+const kProblemKeys = ['code', 'node', 'op', 'opset', 'attribute', 'value', 'supported', 'message'];
+
 test('inspect_check_lists_every_problem', async (t) => {
   const cwd = temp_folder(t);
   const g = graph('bad', { opset: 13, checked: false });
@@ -150,7 +152,32 @@ test('inspect_check_lists_every_problem', async (t) => {
   for (const word of ['oven', 'Bake', 'pan', 'Fry']) assert.match(stdout + stderr, new RegExp(word));
   const json = await run_cli(['inspect', 'bad.onnx', '--check', '--json'], { cwd });
   assert.equal(json.code, 1);
-  JSON.parse(json.stdout);
+  const { problems } = JSON.parse(json.stdout);
+  for (const problem of problems) assert.deepEqual(Object.keys(problem), kProblemKeys);
+});
+
+test('inspect_check_json_prints_JSON_for_files_that_are_no_model_too', async (t) => {
+  const cwd = temp_folder(t);
+  const bundle = Buffer.from(await api.compile(conv_net()));
+  writeFileSync(join(cwd, 'page.onnx'), '<!doctype html>');
+  writeFileSync(join(cwd, 'lfs.onnx'), 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12345\n');
+  writeFileSync(join(cwd, 'cut.onnx'), conv_net().subarray(0, 500));
+  writeFileSync(join(cwd, 'cut.kiln'), bundle.subarray(0, 500));
+  for (const [file, problem, message] of [
+    ['page.onnx', 'NOT_A_MODEL', /HTML/],
+    ['lfs.onnx', 'NOT_A_MODEL', /git-LFS pointer/],
+    ['cut.onnx', 'TRUNCATED', /truncated/],
+    ['cut.kiln', 'TRUNCATED', /truncated/],
+    ['no.onnx', 'NOT_FOUND', /no such file/],
+  ]) {
+    const { code, stdout, stderr } = await run_cli(['inspect', file, '--check', '--json'], { cwd });
+    assert.equal(code, 1);
+    const { problems } = JSON.parse(stdout);
+    assert.deepEqual([problems.length, problems[0].code], [1, problem]);
+    assert.deepEqual(Object.keys(problems[0]), kProblemKeys);
+    assert.match(problems[0].message, message);
+    assert.match(stderr, message);
+  }
 });
 
 test('inspect_svg_draws_the_graph', async (t) => {
