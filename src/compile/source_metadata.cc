@@ -44,6 +44,9 @@ std::string detector_of_shape(const Shape& shape, int64_t num_classes, bool end_
   const int64_t rows = shape[1];
   const int64_t columns = shape[2];
   if (end_to_end) return columns == 6 ? "detect:end2end" : "";
+  // (x1, y1, x2, y2, score, class) of the best 300, whatever the metadata says. No YOLOv5 of one class has so few rows:
+  // three anchors on grids of stride 8, 16 and 32 make 252, 378, …
+  if (columns == 6 && (num_classes != 1 || rows == 300) && rows <= 1000) return "detect:end2end";
   if (rows == 4 + num_classes && columns > rows) return "detect:yolov8";
   if (columns == 5 + num_classes && rows > columns) return "detect:yolov5";
   return {};

@@ -232,6 +232,7 @@ class Importer {
 
   void read_nodes() {
     std::set<std::pair<std::string, std::string>> functions;
+    std::vector<std::string> training_norms;
     for (const auto& function : proto_.functions())
       functions.insert({normal_domain(function.domain()), function.name()});
     // Names that are there come first, so that "#3" of a nameless node never takes one away.
@@ -259,7 +260,17 @@ class Importer {
         continue;
       }
       read_attributes(proto, node);
+      if (node.domain.empty() && node.op == "BatchNormalization" && node.opset < 14 && node.outputs.size() > 1) {
+        training_norms.push_back(node.name);
+      }
       graph().nodes.push_back(std::move(node));
+    }
+    if (!training_norms.empty()) {
+      model_.notices.push_back(
+          strf("BatchNormalization '%s'%s was exported for training: it is run as inference, with the "
+               "running statistics",
+               training_norms[0].c_str(),
+               training_norms.size() > 1 ? strf(" and %zu more", training_norms.size() - 1).c_str() : ""));
     }
   }
 
@@ -311,8 +322,10 @@ class Importer {
       }
       const Status& status = attr.status();
       report_node(status.code(), node, name, status.message(),
-                  status.code() == Code::kUnsupported ? "numbers, strings, lists of them and dense tensors"
-                                                      : "the kind that ONNX defines");
+                  attribute.has_g() ? "models without control flow (simplify the model, or export it "
+                                      "for fixed sizes)"
+                  : status.code() == Code::kUnsupported ? "numbers, strings, lists of them and dense tensors"
+                                                        : "the kind that ONNX defines");
     }
   }
 

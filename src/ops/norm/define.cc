@@ -79,7 +79,7 @@ void infer_batch_norm(const NodeView& node, Inference& out) {
     out.invalid("rank of input 0", "0", "1 or more");
     return;
   }
-  if (node.attr_int("spatial", 1) == 0) {
+  if (node.attr_int("spatial", 1) == 0 && node.input_shape(0).rank > 2) {  // of (N, C) both are the same
     out.unsupported("spatial", "0", "1 (statistics a channel)");
     return;
   }
