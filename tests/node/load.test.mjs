@@ -58,7 +58,7 @@ test('inputs_outputs_and_metadata_are_told', async (t) => {
   const model = await api.load(bundle);
   t.after(() => model.dispose());
   assert.deepEqual(model.inputs, [
-    { name: 'images', dtype: 'f32', shape: [1, 3, 8, 8], profiles: [[1, 3, 8, 8]], layout: 'NCHW' },
+    { name: 'images', dtype: 'f32', shape: [1, 3, 8, 8], profiles: [[1, 3, 8, 8]], layout: 'NCHW', batched: false },
   ]);
   assert.deepEqual(
     model.outputs.map(({ name, dtype, shape }) => ({ name, dtype, shape })),
