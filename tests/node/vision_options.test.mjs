@@ -64,6 +64,7 @@ const kBadRecipes = [
   [{ resize: 'stretch', round: 1 }, /round=1; allowed: true, false/],
   [{ resize: 'letterbox', resize_shorter: 5 }, /resize_shorter goes with resize="resize-crop" only/],
   [{ resize: 'stretch', position: 'center' }, /position goes with resize="letterbox" only/],
+  [{ resize: 'stretch', rounding: 'floor' }, /rounding goes with resize="letterbox" only/],
   [{ resize: 'resize-crop', position: 'top-left' }, /position goes with resize="letterbox" only/],
   [{ resize: 'resize-crop', size: [8, 8], crop: [8, 9] }, /size=\[8,8\] and crop=\[8,9\] differ/],
   [{ resize: 'stretch', mean: 1e6 }, /mean=1000000/],
@@ -88,6 +89,11 @@ test('a_recipe_is_never_guessed_and_fits_its_input', () => {
     code: 'SHAPE',
     message: /size \[640, 416\] is not the model input's \[416, 640\]/,
   });
+  assert.throws(() => write_recipe(view, { resize: 'resize-crop', resize_shorter: 415 }, nchw), {
+    code: 'SHAPE',
+    message: /resize_shorter=415 is smaller than the model input's \[416, 640\]/,
+  });
+  write_recipe(view, { resize: 'resize-crop', resize_shorter: 416 }, nchw);
   for (const bad of [info([1, 10]), info([2, 3, 8, 8]), info([1, 4, 8, 8]), info([1, 3, 8, 8], { dtype: 'i64' })]) {
     assert.throws(() => write_recipe(view, { resize: 'stretch' }, bad), {
       code: 'UNSUPPORTED',

@@ -116,10 +116,12 @@ export function parse_recipe(value: string | PreprocessRecipe): PreprocessRecipe
   if (is_object(recipe) && recipe.resize === undefined)
     refuse(`resize is missing; allowed: ${kResizeModes.join(', ')}`);
   check_options('preprocessing recipe', recipe, kKeys);
-  const { resize, resize_shorter, position, size, crop } = recipe;
+  const { resize, resize_shorter, size, crop } = recipe;
   if (resize_shorter !== undefined && resize !== 'resize-crop')
     refuse('resize_shorter goes with resize="resize-crop" only');
-  if (position !== undefined && resize !== 'letterbox') refuse('position goes with resize="letterbox" only');
+  for (const key of ['position', 'rounding'] as const) {
+    if (recipe[key] !== undefined && resize !== 'letterbox') refuse(`${key} goes with resize="letterbox" only`);
+  }
   if (size && crop && size.join() !== crop.join()) refuse(`size=[${size.join()}] and crop=[${crop.join()}] differ`);
   return recipe;
 }
@@ -134,12 +136,19 @@ export function write_recipe(view: DataView, recipe: PreprocessRecipe, info: Ten
       `preprocessing recipe: size [${height}, ${width}] is not the model input's [${input.height}, ${input.width}]`,
     );
   }
+  const { resize_shorter = 0 } = recipe;
+  if (resize_shorter > 0 && resize_shorter < Math.min(height, width)) {
+    throw new KilnError(
+      'SHAPE',
+      `preprocessing recipe: resize_shorter=${resize_shorter} is smaller than the model input's [${height}, ${width}], which is cut out of it`,
+    );
+  }
   const ints = [
     kResizeModes.indexOf(recipe.resize),
     width,
     height,
     input.channels,
-    recipe.resize_shorter ?? 0,
+    resize_shorter,
     recipe.position === 'top-left' ? 1 : 0,
     recipe.rounding === 'floor' ? 1 : 0,
     recipe.antialias ? 1 : 0,
