@@ -252,6 +252,7 @@ test('run_says_what_is_wrong_with_inputs', async (t) => {
     [['a=a.npy', 'b=text.pb'], 1, /'text\.pb': /],
     [['a=a.npy', 'b=no.npy'], 1, /'no\.npy' cannot be read: no such file/],
     [['a=a.npy', 'c=a.npy'], 1, /no input 'c'; its inputs: a, b/],
+    [[], 2, /run needs --input NAME=FILE for a \(f32, \[2, 3\]\), b \(f32, \[2, 3\]\)\nusage: /],
     [['a=a.npy', 'b=a.npy', 'a=no.npy'], 2, /input 'a' is given twice: a\.npy and no\.npy/],
     [['a.npy'], 2, /--input a\.npy; needed: NAME=FILE/],
   ]) {

@@ -35,7 +35,7 @@ export function check_given_once(values: Iterable<readonly [what: string, value:
   }
 }
 
-/** node:util parseArgs with its errors turned into UsageErrors; an option without `multiple` is given once. */
+/** node:util parseArgs with its errors turned into UsageErrors; nothing is empty, an option without `multiple` given once. */
 export function parse_options<T extends Options>(
   args: readonly string[],
   options: T,
@@ -46,6 +46,10 @@ export function parse_options<T extends Options>(
     parsed = parseArgs({ ...config, tokens: true });
   } catch (error) {
     throw new UsageError((error as Error).message.split('. ')[0]!);
+  }
+  for (const token of parsed.tokens) {
+    if (token.kind === 'positional' && token.value === '') throw new UsageError('an argument is empty');
+    if (token.kind === 'option' && token.value === '') throw new UsageError(`--${token.name} needs a value`);
   }
   check_given_once(
     parsed.tokens.flatMap((token): [string, string][] =>

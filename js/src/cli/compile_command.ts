@@ -22,7 +22,7 @@ export const compile_command: Command = {
   run: async (args) => {
     const parsed = read_compiler_args(args);
     const { model, line } = parsed;
-    if (model === undefined) throw new UsageError('compile needs a model file');
+    if (!model) throw new UsageError('compile needs a model file');
     const named = option_value(parsed, '-o', '--output');
     const output = named ?? default_output(model);
     const command = ['compile', ...(named === undefined ? ['-o', output] : []), ...line];

@@ -18,7 +18,7 @@ export const inspect_command: Command = {
   summary: 'print what a model or bundle holds; --check lists every problem',
   run: async (args) => {
     const parsed = read_compiler_args(args);
-    if (parsed.model === undefined) throw new UsageError('inspect needs a model or bundle file');
+    if (!parsed.model) throw new UsageError('inspect needs a model or bundle file');
     const svg = option_value(parsed, '--svg');
     const lists_problems = ['--check', '--json'].every((flag) => parsed.line.includes(flag));
     const output = svg ? (['--svg', svg] as const) : undefined;

@@ -76,6 +76,10 @@ export const run_command: Command = {
       if (equals <= 0 && only === undefined) throw new UsageError(`--input ${input}; needed: NAME=FILE`);
       return [only ?? input.slice(0, equals), input.slice(equals + 1)];
     });
+    if (files.length === 0 && model.inputs.length > 0) {
+      const needed = model.inputs.map(({ name, dtype, shape }) => `${name} (${dtype}, [${shape.join(', ')}])`);
+      throw new UsageError(`run needs --input NAME=FILE for ${needed.join(', ')}`);
+    }
     check_given_once(files.map(([name, path]) => [`input '${name}'`, path]));
     const feeds: Record<string, Tensor> = {};
     for (const [name, path] of files) feeds[name] = await read_tensor_file(path);
