@@ -327,7 +327,8 @@ test('a_bad_picture_does_not_stop_the_others', async (t) => {
   await make_picture(join(cwd, 'a.png'));
   writeFileSync(join(cwd, 'text.jpg'), 'no picture');
   writeFileSync(join(cwd, 'cut.png'), readFileSync(join(cwd, 'a.png')).subarray(0, 300));
-  const images = ['text.jpg', 'cut.png', 'no.jpg', 'a.png'];
+  mkdirSync(join(cwd, 'folder'));
+  const images = ['text.jpg', 'cut.png', 'no.jpg', 'folder', 'a.png'];
   const { code, stdout, stderr } = await run_cli(['classify', bundle, ...images, '--json'], { cwd });
   assert.equal(code, 1);
   assert.deepEqual(
@@ -337,6 +338,7 @@ test('a_bad_picture_does_not_stop_the_others', async (t) => {
   for (const name of ['text.jpg', 'cut.png', 'no.jpg']) {
     assert.match(stderr, new RegExp(`error: '${name}' cannot be read as an image`));
   }
+  assert.match(stderr, /error: 'folder' cannot be read as an image: it is a folder\n/);
 });
 
 test('classify_prints_the_likeliest_classes', async (t) => {

@@ -1,4 +1,5 @@
 // Images in Node: files and encoded bytes to pixels, by sharp (libvips).
+import { stat } from 'node:fs/promises';
 import { KilnError } from '../core/errors.ts';
 import type { PixelImage } from '../vision/image.ts';
 import { import_sharp } from './sharp.ts';
@@ -29,8 +30,9 @@ export async function read_image(source: string | Uint8Array): Promise<PixelImag
       channels,
     };
   } catch (error) {
-    const message = (error as Error).message;
-    const missing = /missing|no such file/i.test(message);
+    const is_folder = typeof source === 'string' && (await stat(source).catch(() => undefined))?.isDirectory();
+    const message = is_folder ? 'it is a folder' : (error as Error).message;
+    const missing = is_folder || /missing|no such file/i.test(message);
     throw new KilnError(missing ? 'NOT_FOUND' : 'INVALID_ARGUMENT', `${name} cannot be read as an image: ${message}`, {
       cause: error,
     });
