@@ -267,7 +267,7 @@ class Importer {
     }
     if (!training_norms.empty()) {
       model_.notices.push_back(
-          strf("BatchNormalization '%s'%s was exported for training: it is run as inference, with the "
+          strf("BatchNormalization '%s'%s: exported for training, run as inference with the "
                "running statistics",
                training_norms[0].c_str(),
                training_norms.size() > 1 ? strf(" and %zu more", training_norms.size() - 1).c_str() : ""));
