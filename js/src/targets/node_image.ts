@@ -32,7 +32,7 @@ export async function read_image(source: string | Uint8Array): Promise<PixelImag
   } catch (error) {
     const is_folder = typeof source === 'string' && (await stat(source).catch(() => undefined))?.isDirectory();
     const message = is_folder ? 'it is a folder' : (error as Error).message;
-    const missing = is_folder || /missing|no such file/i.test(message);
+    const missing = !is_folder && /missing|no such file/i.test(message);
     throw new KilnError(missing ? 'NOT_FOUND' : 'INVALID_ARGUMENT', `${name} cannot be read as an image: ${message}`, {
       cause: error,
     });
