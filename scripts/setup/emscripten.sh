@@ -9,8 +9,10 @@ binaryen_copy=$toolchain/binaryen
 # Prints the path of an emcc of the user's that is new enough.
 find_new_emcc() {
   local emcc key version
-  # Not our own, which is on PATH where .toolchain/env.sh was sourced.
-  emcc=$(PATH=${PATH//"$toolchain/bin:"/} && command -v emcc) || return 1
+  # Not our own, nor that of another checkout, which are on PATH where some .toolchain/env.sh was sourced: a private copy
+  # made of a private copy may be made of itself.
+  emcc=$(PATH=${PATH//"$toolchain/bin:"/} && PATH=${PATH//"${TILEKILN_TOOLCHAIN:-$toolchain}/bin:"/} && command -v emcc) ||
+    return 1
   # Asking for the version takes most of a second, so the answer is kept until the file changes.
   key="$emcc $(date -r "$emcc" +%s)"
   if ! is_done emcc_on_path "$key"; then
