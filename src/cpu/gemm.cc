@@ -274,6 +274,39 @@ void run_block(const Gemm& gemm, const Blocking& blocking, const BlockRange& ran
 
 }  // namespace
 
+// A loop of its own: run_tile is a sixth slower in V8 once it has a second caller.
+void multiply_tile(int32_t k, const float* a, const float* b, float* c) {
+  v128_t s00, s01, s10, s11, s20, s21, s30, s31;
+  s00 = s01 = s10 = s11 = s20 = s21 = s30 = s31 = wasm_f32x4_const_splat(0.0f);
+  KILN_NO_UNROLL
+  for (; k > 0; --k) {
+    const v128_t b0 = wasm_v128_load(b);
+    const v128_t b1 = wasm_v128_load(b + 4);
+    b += kPanelColumns;
+    const v128_t a0 = wasm_v128_load32_splat(a);
+    s00 = f32x4_madd(a0, b0, s00);
+    s01 = f32x4_madd(a0, b1, s01);
+    const v128_t a1 = wasm_v128_load32_splat(a + 1);
+    s10 = f32x4_madd(a1, b0, s10);
+    s11 = f32x4_madd(a1, b1, s11);
+    const v128_t a2 = wasm_v128_load32_splat(a + 2);
+    s20 = f32x4_madd(a2, b0, s20);
+    s21 = f32x4_madd(a2, b1, s21);
+    const v128_t a3 = wasm_v128_load32_splat(a + 3);
+    s30 = f32x4_madd(a3, b0, s30);
+    s31 = f32x4_madd(a3, b1, s31);
+    a += kTileRows;
+  }
+  wasm_v128_store(c, s00);
+  wasm_v128_store(c + 4, s01);
+  wasm_v128_store(c + 8, s10);
+  wasm_v128_store(c + 12, s11);
+  wasm_v128_store(c + 16, s20);
+  wasm_v128_store(c + 20, s21);
+  wasm_v128_store(c + 24, s30);
+  wasm_v128_store(c + 28, s31);
+}
+
 GemmRows make_plain_rows(int32_t m, int64_t stride) {
   GemmRows rows;
   rows.width = std::max(1, m);

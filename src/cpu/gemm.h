@@ -61,6 +61,9 @@ struct Gemm {
 size_t gemm_scratch_bytes(int32_t num_groups, int32_t m, int32_t n, int32_t k);
 void run_gemm(const Gemm& gemm, const Parallel* parallel, void* scratch);
 
+// C (4, 8) = A B for one tile of packed A (k, 4) and one panel's (k, 8): the innermost loop by itself.
+void multiply_tile(int32_t k, const float* a, const float* b, float* c);
+
 // B in memory: element (k, n) of a group, with k = outer * k_inner + inner, at
 // n * n_stride + outer * outer_stride + inner * inner_stride.
 struct SourceB {

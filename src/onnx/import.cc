@@ -16,7 +16,7 @@ namespace {
 
 // Attributes that passes put on nodes: an ONNX file must not smuggle them in.
 constexpr const char* kReservedAttributes[] = {"layout",   "activation", "activation_a", "activation_b",
-                                               "residual", "view",       "input_layout"};
+                                               "residual", "view",       "input_layout", "algorithm"};
 constexpr const char* kReservedDomain = "kiln";
 
 // Operators that passes give one input more than ONNX does: a residual, a bias.

@@ -23,6 +23,7 @@ struct KernelArgs {
   void* scratch = nullptr;  // 64-byte aligned, contents undefined
   size_t scratch_bytes = 0;
   const Parallel* parallel = nullptr;  // never null when a kernel runs
+  void* prepared = nullptr;            // what KernelDef::prepare made; 64-byte aligned
 
   template <typename P>
   const P& params_as() const {
@@ -42,6 +43,10 @@ struct KernelDef {
   // Operands may be channel views: last axis dense, stride of the axis before it larger than the last dim.
   bool strided_inputs = false;
   bool strided_outputs = false;
+  // For kernels that want constant input 1 in another form: made once at load, after `check` has passed. Steps of one
+  // kernel whose input 1 is the same bytes share it, so it must depend on nothing but input 1 and its own size.
+  size_t (*prepared_bytes)(const KernelArgs&) = nullptr;
+  void (*prepare)(const KernelArgs&) = nullptr;  // writes args.prepared
 };
 
 // Helpers for checks. `params_are<P>` also fits truncated or oversized parameters.

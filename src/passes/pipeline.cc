@@ -1,5 +1,6 @@
 #include "passes/pipeline.h"
 
+#include "passes/choose_winograd.h"
 #include "passes/cse.h"
 #include "passes/dce.h"
 #include "passes/drop_identity.h"
@@ -47,6 +48,8 @@ std::vector<Pass> builtin_passes() {
       {"merge_concats", merge_concats},
       {"cse_again", cse},
       {"dce_again", dce},
+      // Which kernel, and where it writes.
+      {"choose_winograd", choose_winograd},
       {"views", views},
   };
 }

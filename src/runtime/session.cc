@@ -39,6 +39,8 @@ struct Session::Impl {
   std::vector<const KernelDef*> kernels;  // by index in the bundle
   std::vector<LoadedProfile> profiles;
   std::unique_ptr<void, FreeMemory> arena_memory;
+  std::unique_ptr<void, FreeMemory> prepared_memory;
+  uint64_t prepared_bytes = 0;
   uint8_t* arena = nullptr;
   uint64_t arena_bytes = 0;
   int profile = 0;
@@ -164,6 +166,54 @@ struct Session::Impl {
     }
   }
 
+  // Weights in the form that kernels want them, each made once.
+  Status prepare_steps() {
+    struct Shared {
+      const KernelDef* kernel;
+      const void* source;
+      uint64_t bytes;
+      uint64_t offset;
+    };
+    std::vector<Shared> all;
+    const auto find = [&](const KernelDef& kernel, const KernelArgs& args) {
+      const uint64_t bytes = kernel.prepared_bytes(args);
+      for (Shared& each : all) {
+        if (each.kernel == &kernel && each.source == args.in[1].data && each.bytes == bytes) return &each;
+      }
+      all.push_back({&kernel, args.in[1].data, bytes, prepared_bytes});
+      prepared_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+      return &all.back();
+    };
+    const auto for_each = [&](auto&& body) {
+      for (LoadedProfile& loaded : profiles) {
+        for (StepRun& run : loaded.steps) {
+          const KernelDef& kernel = *kernels[run.step->kernel()];
+          if (kernel.prepare != nullptr) body(kernel, run);
+        }
+      }
+    };
+    for_each([&](const KernelDef& kernel, StepRun& run) { find(kernel, run.args); });
+    if (prepared_bytes == 0) return {};
+    if (prepared_bytes <= SIZE_MAX - kAlignment) {
+      prepared_memory.reset(std::malloc(static_cast<size_t>(prepared_bytes) + kAlignment));
+    }
+    if (prepared_memory == nullptr) {
+      return {Code::kOutOfMemory,
+              strf("no memory for prepared weights: %llu bytes", static_cast<unsigned long long>(prepared_bytes))};
+    }
+    const auto address = reinterpret_cast<uintptr_t>(prepared_memory.get());
+    auto* begin = reinterpret_cast<uint8_t*>((address + kAlignment - 1) / kAlignment * kAlignment);
+    std::vector<bool> is_made(all.size(), false);
+    for_each([&](const KernelDef& kernel, StepRun& run) {
+      const Shared* shared = find(kernel, run.args);
+      const auto index = static_cast<size_t>(shared - all.data());
+      run.args.prepared = begin + shared->offset;
+      if (!is_made[index]) kernel.prepare(run.args);
+      is_made[index] = true;
+    });
+    return {};
+  }
+
   void load_ios(const schema::Profile& from, const flatbuffers::Vector<flatbuffers::Offset<schema::Io>>* ios,
                 std::vector<IoInfo>* infos, std::vector<TensorRef>* refs) const {
     for (flatbuffers::uoffset_t i = 0; i < size_of(ios); ++i) {
@@ -188,6 +238,7 @@ struct Session::Impl {
     for (int i = 0; i < num_profiles; ++i) {
       KILN_TRY(load_steps(schema_profile(i), parallel, &profiles[static_cast<size_t>(i)]));
     }
+    KILN_TRY(prepare_steps());
     KILN_TRY(allocate_arena());
     for (int i = 0; i < num_profiles; ++i) {
       const schema::Profile& from = schema_profile(i);
@@ -263,6 +314,7 @@ SessionMemory Session::memory() const {
   SessionMemory memory;
   memory.weights_bytes = impl_->bundle.weights.size();
   memory.arena_bytes = impl_->arena_bytes;
+  memory.prepared_bytes = impl_->prepared_bytes;
   for (const schema::Profile* profile : *impl_->bundle.program->profiles()) {
     memory.peak_live_bytes = std::max(memory.peak_live_bytes, profile->peak_live_bytes());
   }

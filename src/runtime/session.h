@@ -33,6 +33,7 @@ struct SessionMemory {
   uint64_t weights_bytes = 0;
   uint64_t arena_bytes = 0;
   uint64_t peak_live_bytes = 0;
+  uint64_t prepared_bytes = 0;  // weights in another form, made at load
 };
 
 class Session {

@@ -115,6 +115,8 @@ double kiln_count(int32_t handle, int32_t what) {
       return static_cast<double>(session->memory().arena_bytes);
     case 8:
       return static_cast<double>(session->memory().peak_live_bytes);
+    case 9:
+      return static_cast<double>(session->memory().prepared_bytes);
   }
   kiln::set_last_error({Code::kInvalidArgument, "kiln_count: no such number"});
   return -1;

@@ -40,7 +40,7 @@ for (const [name, options, tolerance = kTolerance] of kNets) {
     t.diagnostic(
       `compiled in ${((compiled - start) / 1000).toFixed(2)} s; relative error ${Math.max(...errors).toExponential(2)}; ` +
         `arena ${(memory.arena_bytes / 1e6).toFixed(1)} MB, ${ratio.toFixed(3)} of the live peak; ` +
-        `weights ${(memory.weights_bytes / 1e6).toFixed(1)} MB, wasm memory ${(memory.wasm_bytes / 1e6).toFixed(1)} MB`,
+        `weights ${(memory.weights_bytes / 1e6).toFixed(1)} MB and prepared ${(memory.prepared_bytes / 1e6).toFixed(1)} MB, wasm memory ${(memory.wasm_bytes / 1e6).toFixed(1)} MB`,
     );
     assert.ok(Math.max(...errors) <= tolerance, `relative error ${Math.max(...errors)}`);
     const allowed = memory.weights_bytes + kMemoryOverhead * memory.peak_live_bytes;

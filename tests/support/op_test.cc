@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 
@@ -97,6 +98,24 @@ constexpr bool kHasAsan = __has_feature(address_sanitizer);
 #else
 constexpr bool kHasAsan = false;
 #endif
+
+// What a kernel makes of its weights at load, as long as it says. The kernel runs while this lives.
+class Prepared {
+ public:
+  Prepared(const KernelDef& kernel, KernelArgs& args) {
+    if (kernel.prepare == nullptr) return;
+    const size_t bytes = (kernel.prepared_bytes(args) + 63) / 64 * 64;
+    memory_.reset(std::aligned_alloc(64, bytes));
+    args.prepared = memory_.get();
+    kernel.prepare(args);
+  }
+
+ private:
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<void, Free> memory_;
+};
 
 // An operand in an allocation of its own, exactly as long as its elements reach; guard bytes behind it where ASan does
 // not watch.
@@ -326,6 +345,7 @@ void OpTest::expect_kernel_matches_reference(double tolerance) {
     args.parallel = mode == 1 ? &reversed_parallel() : &serial_parallel();
     const Status checked = kernel->check(args);
     REQUIRE_MESSAGE(checked.ok(), checked.message());
+    const Prepared prepared(*kernel, args);
     kernel->run(args);
     if (mode == 2) {
       size_t v = views.size();
@@ -472,6 +492,7 @@ void OpTest::expect_check_guards(int rounds, uint64_t seed) {
     if (!possible) continue;
     std::unique_ptr<uint8_t[]> scratch(new uint8_t[scratch_bytes]);
     args.scratch = scratch.get();
+    const Prepared prepared(*kernel, args);
     kernel->run(args);
     ++accepted;
     for (const GuardedOperand& operand : operands) {

@@ -54,6 +54,8 @@ export interface ModelMemory {
   readonly weights_bytes: number;
   readonly arena_bytes: number;
   readonly peak_live_bytes: number;
+  /** Weights in the form that a kernel wants, made at load. */
+  readonly prepared_bytes: number;
   /** All of the instance's wasm memory. */
   readonly wasm_bytes: number;
 }
@@ -179,6 +181,7 @@ export class Model {
       weights_bytes: this.#count('weights_bytes'),
       arena_bytes: this.#count('arena_bytes'),
       peak_live_bytes: this.#count('peak_live_bytes'),
+      prepared_bytes: this.#count('prepared_bytes'),
       wasm_bytes: this.#alive().exports.memory.buffer.byteLength,
     };
   }

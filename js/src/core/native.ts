@@ -54,6 +54,7 @@ export const kCount = {
   weights_bytes: 6,
   arena_bytes: 7,
   peak_live_bytes: 8,
+  prepared_bytes: 9,
 } as const;
 
 const kAbiVersion = 1;

@@ -17,6 +17,8 @@
 //                            Inputs: x, packed, run-time bias or absent, residual or absent.
 //   conv_f32_gemm8_planar    the same with x dense NCHW.
 //   conv_f32_gemm8_dynamic   the same for weights computed at run time. Inputs: x, w, bias, residual.
+//   conv_f32_winograd4       the same operands, 3 x 3 with stride 1, for nodes with `algorithm` = "winograd4": 36
+//                            products for 16 outputs, ops/conv/winograd.h; weights are transformed at load.
 //   conv_f32_depthwise       NHWC, one channel a group, no multiplier, at least 4 channels; weights and bias
 //   packed as
 //                            (bias, kh, kw) rows of C floats. Inputs: x, packed, absent, residual.

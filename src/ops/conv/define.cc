@@ -5,6 +5,7 @@
 #include "ops/conv/conv.h"
 #include "ops/conv/define_window.h"
 #include "ops/conv/geometry.h"
+#include "ops/conv/winograd.h"
 #include "ops/definition.h"
 
 namespace kiln::ops::conv {
@@ -181,6 +182,11 @@ Status lower(const NodeView& node, Lowering& out) {
     out.kernel = params.input_is_nhwc != 0 ? "conv_f32_gemm8" : "conv_f32_gemm8_planar";
     out.inputs[1] = {kNoValue, pack_panels(params, *weights, bias)};
     out.scratch_bytes = gemm8_scratch_bytes(params, x[0], channels, w[0], out_size, false);
+    const bool wants_winograd = node.attr_string("algorithm", "") == "winograd4" && x.rank == 4 && !bias_at_run_time;
+    if (wants_winograd && can_use_winograd(params, channels, w[0])) {
+      out.kernel = "conv_f32_winograd4";
+      out.scratch_bytes = winograd_scratch_bytes(winograd_tiles(x[0], out_size[1], out_size[2]), channels, w[0]);
+    }
   }
   if (!bias_at_run_time) out.inputs[2] = {};
   if (out.inputs[1].packed == nullptr) return {Code::kOutOfMemory, "no memory for packed weights", node.node().name};

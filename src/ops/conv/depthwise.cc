@@ -124,11 +124,6 @@ void run_pixel(const ConvParams& p, const Epilogue& epilogue, const Image& x, co
   }
 }
 
-int64_t pixel_stride(const TensorRef& nhwc) {
-  const int64_t stride = row_stride(nhwc);
-  return stride != 0 ? stride : nhwc.dims[nhwc.rank - 1];
-}
-
 }  // namespace
 
 void run_depthwise(const KernelArgs& args) {

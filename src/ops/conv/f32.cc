@@ -11,11 +11,6 @@ namespace {
 
 constexpr int64_t kMaxPosition = 1 << 30;
 
-int32_t pixel_stride(const TensorRef& nhwc) {
-  const int32_t stride = row_stride(nhwc);
-  return stride != 0 ? stride : nhwc.dims[nhwc.rank - 1];
-}
-
 // Weights in ONNX order as B of the product.
 SourceB weights_of_group(const ConvParams& p, const float* w, int32_t group_in, int32_t group_out) {
   SourceB b;
@@ -157,6 +152,11 @@ Status check_plain(const KernelArgs& args) {
 
 }  // namespace
 
+int32_t pixel_stride(const TensorRef& nhwc) {
+  const int32_t stride = row_stride(nhwc);
+  return stride != 0 ? stride : nhwc.dims[nhwc.rank - 1];
+}
+
 Status check_images(const KernelArgs& args, bool strided) {
   KILN_TRY(check_params<ConvParams>(args));
   KILN_TRY(check_operands(args, 2, 4, 1));
@@ -220,6 +220,7 @@ std::span<const KernelDef> kernels() {
       {"conv_f32_gemm8", run_gemm8_packed, check_gemm8_packed, true, true},
       {"conv_f32_gemm8_planar", run_gemm8_packed, check_gemm8_planar, false, true},
       {"conv_f32_gemm8_dynamic", run_gemm8_dynamic, check_gemm8_dynamic, false, true},
+      {"conv_f32_winograd4", run_winograd, check_winograd, true, true, winograd_prepared_bytes, prepare_winograd},
       {"conv_f32_depthwise", run_depthwise, check_depthwise, true, true},
       {"conv_f32_plain", run_plain, check_plain, false, false},
   };

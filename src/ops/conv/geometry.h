@@ -30,6 +30,15 @@ void run_plain(const KernelArgs& args);
 void run_depthwise(const KernelArgs& args);
 Status check_depthwise(const KernelArgs& args);
 
+// conv_f32_winograd4.
+void run_winograd(const KernelArgs& args);
+Status check_winograd(const KernelArgs& args);
+size_t winograd_prepared_bytes(const KernelArgs& args);
+void prepare_winograd(const KernelArgs& args);
+
+// Floats from pixel to pixel of an NHWC operand, which may be a channel view.
+int32_t pixel_stride(const TensorRef& nhwc);
+
 inline uint64_t align64(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // Scratch of conv_f32_gemm8, or with `dynamic` of conv_f32_gemm8_dynamic: a kernel row of zeros, packed

@@ -211,6 +211,59 @@ TEST_CASE("conv_fused_activation_and_residual") {
   }
 }
 
+TEST_CASE("conv_winograd") {
+  const struct {
+    const char* name;
+    Shape x;
+    int64_t filters;
+    std::vector<int64_t> pads;
+  } cases[] = {
+      {"one tile", {1, 8, 4, 4}, 8, {1, 1, 1, 1}},
+      {"less than a tile", {1, 8, 3, 3}, 8, {}},
+      {"tiles that reach over the edge", {1, 16, 14, 14}, 24, {1, 1, 1, 1}},
+      {"no pads, odd sizes", {2, 12, 9, 13}, 16, {}},
+      {"wide pads, unlike", {1, 8, 5, 7}, 9, {3, 0, 5, 7}},
+      {"channels of the last panel", {1, 8, 6, 6}, 13, {1, 1, 1, 1}},
+      {"three more channels", {1, 8, 6, 6}, 11, {1, 1, 1, 1}},
+      {"several blocks", {1, 64, 40, 36}, 32, {1, 1, 1, 1}},
+      {"panels in turns", {1, 8, 40, 41}, 72, {1, 1, 1, 1}},
+      {"deep", {1, 256, 7, 7}, 64, {1, 1, 1, 1}},
+  };
+  for (const auto& each : cases) {
+    INFO(each.name);
+    const Case c{each.name, each.x, each.filters, {3, 3}, {}, each.pads, {}, 1, "NOTSET", "conv_f32_winograd4"};
+    Shape y = each.x;
+    y[1] = each.filters;
+    for (int i = 0; i < 2; ++i)
+      y[2 + i] += (each.pads.empty() ? 0 : each.pads[size_t(i)] + each.pads[size_t(i) + 2]) - 2;
+    const Tensor residual = to_nhwc(random_tensor(y, 7, -3, 3));
+    for (int form = 0; form < 4; ++form) {
+      INFO("form ", form);
+      OpTest test = make_test(c, true);
+      test.attr("algorithm", std::string("winograd4")).input(to_nhwc(random_tensor(c.x, 4, -2, 2)));
+      test.constant(random_tensor(weights_shape(c), 5));
+      if (form > 0) test.constant(random_tensor({c.filters}, 6));
+      if (form == 2) test.attr("activation", std::string("Silu"));
+      if (form >= 2)
+        test.input(residual).attr("residual", std::string(form == 2 ? "after_activation" : "before_activation"));
+      if (form == 3)
+        test.attr("activation", std::string("Clip")).attr("activation_a", 0.0f).attr("activation_b", INFINITY);
+      CHECK(test.kernel_name() == c.kernel_name);
+      test.expect_kernel_matches_reference(tolerance(c) * 40);
+    }
+  }
+}
+
+TEST_CASE("conv_winograd_check_guards") {
+  const Case c{"", {1, 8, 6, 6}, 12, {3, 3}, {}, {1, 1, 1, 1}, {}, 1, "NOTSET", "conv_f32_winograd4"};
+  make_test(c, true)
+      .attr("algorithm", std::string("winograd4"))
+      .input(to_nhwc(random_tensor(c.x, 1)))
+      .constant(random_tensor(weights_shape(c), 2))
+      .constant(random_tensor({c.filters}, 3))
+      .expect_check_guards(2000);
+}
+
 TEST_CASE("conv_values") {
   // ONNX's own example: 5x5 image, 3x3 kernel of ones.
   std::vector<double> image(25);
