@@ -105,14 +105,17 @@ void set_edge(const IoEdge& edge, PlanIo& io) {
   io.layout = edge.layout;
 }
 
-// Inputs whose dim 0 the model leaves free and this profile fixes at the same number for all. None where that is not
-// so.
+bool has_free_batch(const ImportedModel& model, const Value& input) {
+  return model.dim_names.count(input.name) > 0 && input.shape.rank > 0 && input.shape[0] < 0;
+}
+
+// Inputs with a free batch that this profile fixes at the same number for all. None where that is not so.
 std::vector<ValueId> batch_inputs(const ImportedModel& model, const InputShapes& shapes) {
   std::vector<ValueId> batched;
   int64_t rows = -1;
   for (ValueId id : model.graph.inputs) {
     const Value& value = model.graph.value(id);
-    if (model.dim_names.count(value.name) == 0 || value.shape.rank == 0 || value.shape[0] >= 0) continue;
+    if (!has_free_batch(model, value)) continue;
     const int64_t given = shapes.at(value.name)[0];
     if (rows >= 0 && given != rows) return {};
     rows = given;
@@ -124,10 +127,7 @@ std::vector<ValueId> batch_inputs(const ImportedModel& model, const InputShapes&
 // Marks what may be padded, if rows are independent in every profile that has several.
 void mark_batches(const ImportedModel& model, const std::vector<bool>& independent, Plan& plan) {
   std::vector<bool> is_batched;
-  for (ValueId id : model.graph.inputs) {
-    const Value& value = model.graph.value(id);
-    is_batched.push_back(model.dim_names.count(value.name) > 0 && value.shape.rank > 0 && value.shape[0] < 0);
-  }
+  for (ValueId id : model.graph.inputs) is_batched.push_back(has_free_batch(model, model.graph.value(id)));
   const auto rows = [](const PlanProfile& profile, const PlanIo& io) {
     return profile.tensors[static_cast<size_t>(io.tensor)].shape[0];
   };

@@ -1,7 +1,6 @@
 #include "passes/batch_axis.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string_view>
 
 #include "ops/definition.h"
@@ -69,6 +68,11 @@ int first_alone(const NodeView&, const Axes& in) { return others_are_free(in, 0)
 int spatial(const NodeView& node, const Axes& in) {
   const bool keeps = in[0] == 0 && others_are_free(in, 0) && output_shape(node)[0] == node.input_shape(0)[0];
   return keeps ? 0 : kMixed;
+}
+
+// Training takes mean and variance over the batch.
+int batch_norm(const NodeView& node, const Axes& in) {
+  return node.opset() >= 14 && node.attr_int("training_mode", 0) != 0 ? kMixed : spatial(node, in);
 }
 
 int resize(const NodeView& node, const Axes& in) {
@@ -241,8 +245,9 @@ constexpr Rule kRules[] = {
      "Where Xor "},
     {first_alone, " Cast Dropout Identity "},
     {spatial,
-     " AveragePool BatchNormalization Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool GlobalMaxPool "
+     " AveragePool Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool GlobalMaxPool "
      "InstanceNormalization LRN LpPool MaxPool SpaceToDepth "},
+    {batch_norm, " BatchNormalization "},
     {resize, " Resize Upsample "},
     {gemm, " Gemm "},
     {matmul, " MatMul "},

@@ -15,7 +15,8 @@ bool is_independent(const std::string& nodes) {
   Graph graph = test::read_graph(
       "graph \"g\" opset 13\ninput %x: f32[4, 6, 5, 5]\nconst %w: f32[3, 6, 1, 1] = random(1)\n"
       "const %v: f32[150, 7] = random(2)\nconst %m: f32[4, 150] = random(3)\nconst %row: f32[4, 1, 1, 1] = random(4)\n"
-      "const %first: i64[1] = {0}\nconst %second: i64[1] = {1}\nconst %three: i64[1] = {3}\nconst %last: i64[1] = "
+      "const %six: f32[6] = random(5)\nconst %first: i64[1] = {0}\nconst %second: i64[1] = {1}\nconst %three: i64[1] = "
+      "{3}\nconst %last: i64[1] = "
       "{-1}\n"
       "const %flat: i64[2] = {4, 150}\nconst %free: i64[2] = {-1, 150}\nconst %merged: i64[2] = {24, 25}\n"
       "const %swapped: i64[2] = {6, 100}\n" +
@@ -55,6 +56,8 @@ TEST_CASE("batch_axis_of_operators") {
       {"%r = Reshape(%x, %flat)\n%t = Transpose(%r) perm=[1, 0]\n%y = MatMul(%t, %m)", false},
       {"%t = Transpose(%x) perm=[0, 1, 3, 2]\n%y = MatMul(%x, %t)", true},  // attention within a row
       {"%t = Transpose(%x) perm=[1, 0, 2, 3]\n%y = Add(%x, %x)", true},
+      {"%y = BatchNormalization@15(%x, %six, %six, %six, %six)", true},
+      {"%y, %mean, %var = BatchNormalization@15(%x, %six, %six, %six, %six) training_mode=1", false},
       {"%y = Concat(%x, %x) axis=1", true},
       {"%y = Concat(%x, %x) axis=0", false},
       {"%y, %z = Split(%x) axis=1", true},

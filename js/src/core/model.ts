@@ -139,7 +139,8 @@ export class Model {
   /**
    * Runs the model once. Inputs are copied in and outputs copied out: nothing that you pass is detached or kept.
    * An input of another shape than the bundle's selects the smallest profile that fits; a smaller batch is padded and the
-   * outputs are trimmed to it, where the inputs are `batched`. Calls on one model run one after the other: leave feeds unchanged until the promise settles.
+   * outputs are trimmed to it, where the inputs are `batched`. Calls on one model run one after the other: leave feeds
+   * unchanged until the promise settles.
    * @param feeds one entry an input, by name
    * @returns one Tensor an output, by name
    * @throws KilnError SHAPE, INVALID_ARGUMENT, ABORTED
