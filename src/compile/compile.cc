@@ -163,7 +163,7 @@ Result<Plan> compile_profile(const ImportedModel& model, const InputShapes& shap
   if (!problems.empty()) return job.fail(std::move(problems));
   KILN_TRY(verify_graph(graph, true));
   job.dump("infer", graph);
-  independent = rows_are_independent(graph, batch_inputs(model, shapes));
+  independent = !sizes_meet_data(model.graph) && rows_are_independent(graph, batch_inputs(model, shapes));
 
   if (is_first) {
     for (const auto& [key, value] : describe_source(graph)) job.result.plan.metadata[key] = value;

@@ -306,4 +306,39 @@ bool rows_are_independent(const Graph& graph, const std::vector<ValueId>& inputs
                                         [&](ValueId id) { return axis_of[static_cast<size_t>(id)] == 0; });
 }
 
+bool sizes_meet_data(const Graph& graph) {
+  // What takes sizes as arguments behind its first input, which is the data.
+  constexpr std::string_view kTakesSizes =
+      " ConstantOfShape Expand Gather GatherND OneHot Pad Range ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp "
+      "ReduceMax "
+      "ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Reshape Resize Slice Split Squeeze Tile TopK Trilu "
+      "Unsqueeze Upsample ";
+  std::vector<bool> is_size(graph.values.size(), false);
+  for (const Node& node : graph.nodes) {
+    bool takes_size = node.domain.empty() && (node.op == "Shape" || node.op == "Size");
+    const bool measures = takes_size;
+    bool takes_data = false;
+    bool size_comes_first = false;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId id = node.inputs[i];
+      if (id == kNoValue || graph.is_constant(id)) continue;
+      const bool size = is_size[static_cast<size_t>(id)];
+      takes_size = takes_size || size;
+      takes_data = takes_data || !size;
+      size_comes_first = size_comes_first || (size && i == 0);
+    }
+    if (!takes_size) continue;
+    if (takes_data && !measures) {
+      const bool allowed = node.domain.empty() && kTakesSizes.find(" " + node.op + " ") != std::string_view::npos;
+      if (!allowed || size_comes_first) return true;
+      continue;  // the result is data
+    }
+    for (ValueId id : node.outputs) {
+      if (id != kNoValue) is_size[static_cast<size_t>(id)] = true;
+    }
+  }
+  return std::any_of(graph.outputs.begin(), graph.outputs.end(),
+                     [&](ValueId id) { return is_size[static_cast<size_t>(id)]; });
+}
+
 }  // namespace kiln

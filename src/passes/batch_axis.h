@@ -14,4 +14,9 @@ namespace kiln {
 // more than one row.
 bool rows_are_independent(const Graph& graph, const std::vector<ValueId>& inputs);
 
+// True if a number made of tensors' sizes (Shape, Size) is reckoned with data, as in x / x.shape[0]: such a result
+// depends on how many rows there are. Shapes, slices and other arguments of that kind do not count. The graph is the
+// imported one: folding turns sizes into constants.
+bool sizes_meet_data(const Graph& graph);
+
 }  // namespace kiln

@@ -88,5 +88,28 @@ TEST_CASE("batch_axis_needs_the_batch_in_every_output") {
   CHECK(!rows_are_independent(graph, {}));
 }
 
+TEST_CASE("batch_axis_sizes_as_arguments_and_as_data") {
+  const struct {
+    const char* nodes;
+    bool meet;
+  } cases[] = {
+      {"%y = Relu(%x)", false},
+      {"%s = Shape(%x)\n%n = Gather(%s, %zero)\n%f = Cast(%n) to=1\n%y = Div(%x, %f)", true},
+      {"%s = Size(%x)\n%f = Cast(%s) to=1\n%r = Relu(%x)\n%y = Mul(%f, %r)", true},
+      {"%s = Shape(%x)\n%n = Gather(%s, %zeros)\n%c = Concat(%n, %minus) axis=0\n%y = Reshape(%x, %c)", false},
+      {"%s = Shape(%x)\n%f = Cast(%s) to=1\n%d = Mul(%f, %f)\n%i = Cast(%d) to=7\n%y = Expand(%x, %i)", false},
+      {"%s = Shape(%x)\n%z = ConstantOfShape(%s)\n%y = Add(%x, %z)", true},  // cautious: it is all zeros here
+      {"%y = Shape(%x)", true},
+  };
+  for (const auto& c : cases) {
+    CAPTURE(c.nodes);
+    const Graph graph = test::read_graph(
+        std::string("graph \"g\" opset 13\ninput %x: f32[?, 6]\nconst %zero: i64[] = {0}\nconst %zeros: i64[1] = {0}\n"
+                    "const %minus: i64[1] = {-1}\n") +
+        c.nodes + "\noutput %y\n");
+    CHECK(sizes_meet_data(graph) == c.meet);
+  }
+}
+
 }  // namespace
 }  // namespace kiln

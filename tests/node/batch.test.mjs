@@ -20,6 +20,15 @@ const kApart = {
 const kTogether = {
   softmax_over_rows: ['N', 3, (g, x) => g.node('Softmax', [x], { axis: 0 })],
   mean_over_rows: ['N', 3, (g, x) => g.node('Sub', [x, g.node('ReduceMean', [x], { axes: [0] })])],
+  mean_by_the_number_of_rows: [
+    'N',
+    3,
+    (g, x) => {
+      const zero = g.initializer('zero', 'int64', [], [0n]);
+      const rows = g.node('Gather', [g.node('Shape', [x]), zero]);
+      return g.node('Div', [x, g.node('Cast', [rows], { to: 1 })]);
+    },
+  ],
   attention_over_rows: [
     'N',
     8,

@@ -249,7 +249,7 @@ TEST_CASE("conv_winograd") {
       if (form == 3)
         test.attr("activation", std::string("Clip")).attr("activation_a", 0.0f).attr("activation_b", INFINITY);
       CHECK(test.kernel_name() == c.kernel_name);
-      test.expect_kernel_matches_reference(tolerance(c) * 40);
+      test.expect_kernel_matches_reference(tolerance(c) * 10);
     }
   }
 }
