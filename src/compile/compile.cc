@@ -155,6 +155,7 @@ void mark_batches(const ImportedModel& model, const std::vector<bool>& independe
 Result<Plan> compile_profile(const ImportedModel& model, const InputShapes& shapes, bool is_first, Compilation& job,
                              bool& independent) {
   Graph graph = model.graph;
+  graph.prepared_budget = job.options.prepared_budget;
   for (ValueId id : graph.inputs) graph.value(id).shape = shapes.at(graph.value(id).name);
 
   std::vector<Problem> problems = model.problems;

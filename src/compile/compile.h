@@ -60,6 +60,7 @@ struct CompileOptions {
   std::string output_layout;
   std::map<std::string, Tensor> bind;           // graph inputs that become constants
   std::map<std::string, std::string> metadata;  // task, labels, preprocess, …: into the bundle as they are
+  double prepared_budget = 1;                   // Graph::prepared_budget
   std::string preprocess_preset;                // "yolox", …: becomes "preprocess" once the input's size is known
   std::string dump_stage;  // "import", "infer", a pass name, "final", "plan": what CompileResult::dump shows
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 
 #include "base/npy.h"
 #include "compile/json_read.h"
@@ -164,7 +165,7 @@ class Parser {
     const std::string shapes =
         "--input-shape, --dynamic-batch, --dynamic-size, --input-layout, --output-layout, --bind, ";
     if (is("inspect")) return shapes + "--json, --stage, --check, --svg";
-    return shapes + "--labels, --task, --preprocess, --sidecar, --precision, --dump, -o";
+    return shapes + "--labels, --task, --preprocess, --sidecar, --precision, --prepared-budget, --dump, -o";
   }
 
   bool is_allowed(const std::string& flag) const {
@@ -205,6 +206,8 @@ class Parser {
       sidecar_ = value;
     else if (flag == "--bind")
       return set_bind(value);
+    else if (flag == "--prepared-budget")
+      return set_prepared_budget(value);
     else if (flag == "--precision" && value != "fp32")
       return usage_error("--precision " + value + "; allowed: fp32");
     return {};
@@ -246,6 +249,16 @@ class Parser {
       }
       line_.compile.dynamic_size.emplace_back(height, width);
     }
+    return {};
+  }
+
+  Status set_prepared_budget(const std::string& value) {
+    char* end = nullptr;
+    const double budget = std::strtod(value.c_str(), &end);
+    if (*end != '\0' || !(budget >= 0 && budget <= 100)) {
+      return usage_error("--prepared-budget " + value + "; allowed: 0 to 100, times the weights' bytes");
+    }
+    line_.compile.prepared_budget = budget;
     return {};
   }
 
@@ -373,6 +386,8 @@ compile MODEL.onnx [-o MODEL.kiln]
     --preprocess PRESET|FILE.json           ultralytics, yolox, torchvision, keras, raw, or a recipe
     --sidecar FILE.json                     {"task": …, "labels": […], "preprocess": …} where flags do not say
     --precision fp32
+    --prepared-budget X                     weights that are transformed at load, for faster convolutions, may take X
+                                            times the weights' bytes of memory; default 1
     --dump STAGE                            prints the graph after a stage
 inspect MODEL.onnx|MODEL.kiln
     --json          JSON only

@@ -23,4 +23,7 @@ inline v128_t activate_f32x4(const Activation& activation, v128_t x) {
 // In place over `count` floats anywhere; a tail of fewer than four gives the same bits as full vectors.
 void activate_f32(const Activation& activation, float* values, int64_t count);
 
+// to[i] += from[i]
+void add_f32(const float* from, int64_t count, float* to);
+
 }  // namespace kiln

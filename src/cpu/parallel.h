@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 namespace kiln {
 
@@ -26,8 +27,21 @@ void run_tiles(const Parallel* parallel, int num_tiles, void (*task)(void* conte
 template <typename F>
 void parallel_for(const Parallel* parallel, int num_tiles, F&& body) {
   run_tiles(
-      parallel, num_tiles, [](void* context, int tile, int thread) { (*static_cast<F*>(context))(tile, thread); },
+      parallel, num_tiles,
+      [](void* context, int tile, int thread) { (*static_cast<std::remove_reference_t<F>*>(context))(tile, thread); },
       const_cast<void*>(static_cast<const void*>(&body)));
+}
+
+// The same for tiles that need scratch: body(tile, slot), where no two calls have one slot in [0, num_slots) at a time.
+template <typename F>
+void parallel_for_slots(const Parallel* parallel, int num_tiles, int num_slots, F&& body) {
+  if (parallel->num_threads <= num_slots) {
+    parallel_for(parallel, num_tiles, body);
+    return;
+  }
+  parallel_for(parallel, num_slots, [&](int slot, int) {
+    for (int tile = slot; tile < num_tiles; tile += num_slots) body(tile, slot);
+  });
 }
 
 }  // namespace kiln

@@ -11,21 +11,31 @@ namespace kiln {
 
 namespace vector_math_detail {
 
+// Constants of exp. Loaded rather than written in place: V8 makes a vector constant of three instructions wherever it
+// is used, a load is one. In a file of their own, so that the compiler cannot turn the loads into constants.
+struct ExpConstants {
+  float low, high;  // of exp_saturated
+  float round;      // 1.5 * 2^23: adding it rounds to an integer
+  float log2_e, ln2_high, ln2_low;
+  float p[6];
+  float one;
+};
+extern const ExpConstants kExp;
+
+inline v128_t splat_of(const float& constant) { return wasm_v128_load32_splat(&constant); }
+
 // x = n * ln 2 + r, |r| <= ln 2 / 2; returns e^r, with n as an integer in each lane. |x| <= 104 or NaN.
 inline v128_t exp_reduced(v128_t x, v128_t* n) {
-  const v128_t magic = wasm_f32x4_const_splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
-  const v128_t shifted = wasm_f32x4_add(wasm_f32x4_mul(x, wasm_f32x4_const_splat(1.44269504088896341f)), magic);
-  *n = wasm_i32x4_sub(shifted, magic);
-  const v128_t k = wasm_f32x4_sub(shifted, magic);
-  v128_t r = f32x4_madd(k, wasm_f32x4_const_splat(-0.693359375f), x);
-  r = f32x4_madd(k, wasm_f32x4_const_splat(2.12194440e-4f), r);
-  v128_t p = wasm_f32x4_const_splat(1.9875691500e-4f);
-  p = f32x4_madd(p, r, wasm_f32x4_const_splat(1.3981999507e-3f));
-  p = f32x4_madd(p, r, wasm_f32x4_const_splat(8.3334519073e-3f));
-  p = f32x4_madd(p, r, wasm_f32x4_const_splat(4.1665795894e-2f));
-  p = f32x4_madd(p, r, wasm_f32x4_const_splat(1.6666665459e-1f));
-  p = f32x4_madd(p, r, wasm_f32x4_const_splat(5.0000001201e-1f));
-  return wasm_f32x4_add(f32x4_madd(wasm_f32x4_mul(p, r), r, r), wasm_f32x4_const_splat(1.0f));
+  const v128_t round = splat_of(kExp.round);
+  const v128_t shifted = wasm_f32x4_add(wasm_f32x4_mul(x, splat_of(kExp.log2_e)), round);
+  *n = wasm_i32x4_sub(shifted, round);
+  const v128_t k = wasm_f32x4_sub(shifted, round);
+  v128_t r = f32x4_madd(k, splat_of(kExp.ln2_high), x);
+  r = f32x4_madd(k, splat_of(kExp.ln2_low), r);
+  v128_t p = splat_of(kExp.p[0]);
+  KILN_UNROLL
+  for (int i = 1; i < 6; ++i) p = f32x4_madd(p, r, splat_of(kExp.p[i]));
+  return wasm_f32x4_add(f32x4_madd(wasm_f32x4_mul(p, r), r, r), splat_of(kExp.one));
 }
 
 // 2^n for n in [-126, 128], as bits; 128 gives infinity.
@@ -34,7 +44,7 @@ inline v128_t pow2_i32x4(v128_t n) { return wasm_i32x4_shl(wasm_i32x4_add(n, was
 // e^x where it is a normal number; x above 88.4 gives infinity, x below -87.3 the smallest normal number. Fit
 // for 1 / (1 + e^x) and the like, which cannot tell.
 inline v128_t exp_saturated(v128_t x) {
-  x = wasm_f32x4_pmin(wasm_f32x4_pmax(x, wasm_f32x4_const_splat(-87.0f)), wasm_f32x4_const_splat(88.7f));
+  x = wasm_f32x4_pmin(wasm_f32x4_pmax(x, splat_of(kExp.low)), splat_of(kExp.high));
   v128_t n;
   const v128_t y = exp_reduced(x, &n);
   return wasm_f32x4_mul(y, pow2_i32x4(n));
@@ -60,7 +70,7 @@ inline v128_t sigmoid_f32x4(v128_t x) {
 
 // x / (1 + e^-x)
 inline v128_t silu_f32x4(v128_t x) {
-  const v128_t one = wasm_f32x4_const_splat(1.0f);
+  const v128_t one = vector_math_detail::splat_of(vector_math_detail::kExp.one);
   return wasm_f32x4_div(x, wasm_f32x4_add(one, vector_math_detail::exp_saturated(wasm_f32x4_neg(x))));
 }
 

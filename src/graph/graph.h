@@ -46,6 +46,7 @@ struct Graph {
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   std::map<std::string, std::string> metadata;  // ONNX metadata_props, plus what the compiler adds
+  double prepared_budget = 1;  // weights that kernels transform at load may take so many times the constants' bytes
 
   ValueId add_value(std::string value_name, DType dtype = DType::kInvalid, const Shape& shape = {});
   ValueId add_constant(std::string value_name, Tensor tensor);

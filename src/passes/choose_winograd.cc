@@ -16,7 +16,7 @@ constexpr double kOutputCycles = 25;         // the same on the way back
 constexpr double kBytesPerCycle = 8;         // of weights from memory
 constexpr double kSmallWeights = 256 << 10;  // bytes that stay in the L2 cache from block to block
 constexpr double kLargestShare = 0.8;        // of the direct time
-constexpr uint64_t kBudgetDivisor = 5;       // memory beyond the weights stays below 1.3 times the live tensors
+constexpr double kLeastSaved = 0.25;         // cycles a byte of transformed weights
 
 struct Candidate {
   int node;
@@ -54,38 +54,29 @@ double saved_cycles(const NodeView& node, uint64_t& bytes) {
   const auto pairs = static_cast<double>(in_channels) * static_cast<double>(out_channels);
   const double direct = static_cast<double>(y[0] * y[1] * y[2]) * 9 * pairs / kMacsPerCycle;
   const double sweeps = static_cast<double>(bytes) < kSmallWeights ? 1 : static_cast<double>(blocking.num_blocks);
-  const double rows = static_cast<double>((num_tiles + kTileRows - 1) / kTileRows * kTileRows);
+  const double rows = static_cast<double>((num_tiles + 1) / 2 * 2);
   const double winograd = rows * ops::conv::kWinogradProducts * pairs / kMacsPerCycle +
                           tiles * static_cast<double>(in_channels) * kInputCycles +
                           tiles * static_cast<double>(out_channels) * kOutputCycles +
                           sweeps * static_cast<double>(bytes) / kBytesPerCycle;
-  return winograd <= kLargestShare * direct ? direct - winograd : 0;
+  const double saved = direct - winograd;
+  return winograd <= kLargestShare * direct && saved >= kLeastSaved * static_cast<double>(bytes) ? saved : 0;
 }
 
-// A share of the largest set of tensors that some node reads and writes at once.
-uint64_t memory_budget(const Graph& graph) {
-  uint64_t largest = 0;
-  for (const Node& node : graph.nodes) {
-    uint64_t bytes = 0;
-    const auto add = [&](const std::vector<ValueId>& ids) {
-      for (ValueId id : ids) {
-        if (id == kNoValue || graph.is_constant(id)) continue;
-        const Value& value = graph.value(id);
-        bytes += static_cast<uint64_t>(std::max<int64_t>(value.shape.num_elements(), 0)) * dtype_bytes(value.dtype);
-      }
-    };
-    add(node.inputs);
-    add(node.outputs);
-    largest = std::max(largest, bytes);
+// Bytes that transformed weights may take.
+double memory_budget(const Graph& graph) {
+  double bytes = 0;
+  for (const Value& value : graph.values) {
+    if (value.constant != nullptr) bytes += static_cast<double>(value.constant->bytes());
   }
-  return largest / kBudgetDivisor;
+  return bytes * graph.prepared_budget;
 }
 
 }  // namespace
 
 Result<int> choose_winograd(Graph& graph, const OpRegistry& ops) {
   Rewriter rewriter(graph, ops);
-  uint64_t budget = memory_budget(rewriter.graph());
+  double budget = memory_budget(rewriter.graph());
   std::vector<Candidate> candidates;
   for (int n = 0; n < rewriter.num_nodes(); ++n) {
     if (!rewriter.is_op(n, "Conv")) continue;
@@ -100,7 +91,7 @@ Result<int> choose_winograd(Graph& graph, const OpRegistry& ops) {
   std::set<ValueId> transformed;  // weights, which several nodes may share
   for (const Candidate& candidate : candidates) {
     const ValueId weights = rewriter.node(candidate.node).inputs[1];
-    const uint64_t bytes = transformed.count(weights) > 0 ? 0 : candidate.bytes;
+    const double bytes = transformed.count(weights) > 0 ? 0 : static_cast<double>(candidate.bytes);
     if (bytes > budget) continue;
     budget -= bytes;
     transformed.insert(weights);

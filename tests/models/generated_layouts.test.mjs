@@ -43,7 +43,8 @@ for (const [name, options, tolerance = kTolerance] of kNets) {
         `weights ${(memory.weights_bytes / 1e6).toFixed(1)} MB and prepared ${(memory.prepared_bytes / 1e6).toFixed(1)} MB, wasm memory ${(memory.wasm_bytes / 1e6).toFixed(1)} MB`,
     );
     assert.ok(Math.max(...errors) <= tolerance, `relative error ${Math.max(...errors)}`);
-    const allowed = memory.weights_bytes + kMemoryOverhead * memory.peak_live_bytes;
+    assert.ok(memory.prepared_bytes <= memory.weights_bytes, 'transformed weights take no more than the weights do');
+    const allowed = memory.weights_bytes + memory.prepared_bytes + kMemoryOverhead * memory.peak_live_bytes;
     assert.ok(memory.arena_bytes <= kMemoryOverhead * memory.peak_live_bytes);
     assert.ok(
       memory.wasm_bytes <= allowed + kInstance,

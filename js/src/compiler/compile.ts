@@ -4,6 +4,7 @@ import { KilnError, throw_if_aborted, type Problem } from '../core/errors.ts';
 import {
   check_options,
   is_list,
+  is_number,
   is_object,
   is_text,
   is_whole,
@@ -124,6 +125,11 @@ export interface CompileOptions extends LongCallOptions {
   /** A preset ('ultralytics', 'yolox', 'torchvision', 'keras', 'raw') or a recipe. */
   readonly preprocess?: string | Readonly<Record<string, unknown>> | undefined;
   readonly precision?: 'fp32' | undefined;
+  /**
+   * Weights that are transformed at load, for faster convolutions, may take so many times the weights' bytes of memory.
+   * 0 to 100; default 1.
+   */
+  readonly preparedBudget?: number | undefined;
   /** Graph inputs that become constants. */
   readonly bind?: Readonly<Record<string, Tensor>> | undefined;
   /** External data files of the model, by the name that the model gives them. */
@@ -155,6 +161,7 @@ const kCompileOptions: OptionTable<keyof CompileOptions> = {
   task: kText,
   preprocess: [(v) => is_text(v) || is_object(v), 'the name of a preset, or a recipe'],
   precision: kText,
+  preparedBudget: [is_number(0, 100), 'a number, 0 to 100'],
   bind: [is_each((v) => v instanceof Tensor), 'an object with Tensors by name'],
   files: [is_each(is_bytes), 'an object with Uint8Arrays by name'],
   wasm: kAny,
@@ -192,6 +199,7 @@ function command_line(options: CompileOptions, files: Record<string, Uint8Array>
   if (options.inputLayout !== undefined) args.push('--input-layout', options.inputLayout);
   if (options.outputLayout !== undefined) args.push('--output-layout', options.outputLayout);
   if (options.precision !== undefined) args.push('--precision', options.precision);
+  if (options.preparedBudget !== undefined) args.push('--prepared-budget', String(options.preparedBudget));
   if (options.task !== undefined) args.push('--task', options.task);
   const encoder = new TextEncoder();
   if (options.labels) {

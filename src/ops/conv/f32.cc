@@ -25,6 +25,14 @@ SourceB weights_of_group(const ConvParams& p, const float* w, int32_t group_in, 
   return b;
 }
 
+// Whether every output reads the one pixel at its own place.
+bool is_pixelwise(const ConvParams& p) {
+  for (int i = 1; i < 3; ++i) {
+    if (p.kernel[i] != 1 || p.stride[i] != 1 || p.pad_begin[i] != 0 || p.pad_end[i] != 0) return false;
+  }
+  return true;
+}
+
 // Pixels of y set to a bias known only at run time.
 void fill_bias(const KernelArgs& args, const float* bias, int32_t m, int64_t stride, int32_t channels) {
   constexpr int32_t kRows = 256;
@@ -45,6 +53,7 @@ void run_gemm8(const KernelArgs& args, bool dynamic) {
   const int32_t m = y.n * y.size[1] * y.size[2];
   const float* bias = args.num_in > 2 && args.in[2].present() ? args.in[2].as<float>() : nullptr;
   char* scratch = static_cast<char*>(args.scratch);
+  const bool is_nhwc = p.input_is_nhwc != 0;
 
   WindowRows window;
   const size_t zero_bytes = static_cast<size_t>(p.kernel[2]) * static_cast<size_t>(group_in) * sizeof(float);
@@ -64,7 +73,7 @@ void run_gemm8(const KernelArgs& args, bool dynamic) {
   window.pad_top = p.pad_begin[1];
   window.pad_left = p.pad_begin[2];
   window.group_channels = group_in;
-  window.pixel_stride = p.input_is_nhwc != 0 ? pixel_stride(args.in[0]) : x.c;
+  window.pixel_stride = is_nhwc ? pixel_stride(args.in[0]) : x.c;
   window.image_stride = window.pixel_stride * x.size[1] * x.size[2];
 
   Gemm gemm;
@@ -72,8 +81,6 @@ void run_gemm8(const KernelArgs& args, bool dynamic) {
   gemm.m = m;
   gemm.n = group_out;
   gemm.k = k;
-  gemm.pack_rows = p.input_is_nhwc != 0 ? pack_window_rows : pack_planar_window_rows;
-  gemm.pack_context = &window;
   gemm.c = args.out[0].as<float>();
   gemm.c_rows = make_plain_rows(m, pixel_stride(args.out[0]));
   if (p.residual != 0) {
@@ -100,6 +107,23 @@ void run_gemm8(const KernelArgs& args, bool dynamic) {
       fill_bias(args, bias, m, gemm.c_rows.x_stride, y.c);
       gemm.accumulate = true;
     }
+  }
+  if (!is_nhwc) {
+    run_planar(args, gemm, scratch);
+    return;
+  }
+  MatrixRows pixels;
+  if (is_pixelwise(p)) {
+    pixels.data = window.x;
+    pixels.row_stride = window.pixel_stride;
+    pixels.group_stride = group_in;
+    gemm.locate_rows = locate_matrix_rows;
+    gemm.rows_context = &pixels;
+  } else {
+    gemm.row_form = window_form(p.kernel[1] * p.kernel[2], group_in);
+    window.is_copied = gemm.row_form.is_copied;
+    gemm.locate_rows = locate_window_rows;
+    gemm.rows_context = &window;
   }
   run_gemm(gemm, args.parallel, scratch);
 }

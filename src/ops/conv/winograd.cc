@@ -1,5 +1,6 @@
 #include "ops/conv/winograd.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "cpu/activation_f32.h"
@@ -62,6 +63,8 @@ struct Work {
   WinogradBlocking blocking;
   int32_t tile_rows, tile_columns, num_tiles, num_panels;
   int64_t x_pixel, y_pixel, residual_pixel;  // floats from pixel to pixel
+  bool is_slow;                              // the activation is no clip, or the residual comes after it
+  float low, high;                           // of the clip; infinite without one
 };
 
 // Where a tile lies: its image and the first row and column of its outputs.
@@ -114,29 +117,17 @@ inline void transform_patch(const Patch& patch, int64_t x_pixel, int32_t channel
   for (int32_t j = 0; j < kIn; ++j) transform_input<kIn>(out + j);
 }
 
-// Tiles [first, first + count) to (product, four tiles, c, 4): as rows of A, packed for the product.
+// Tiles [first, first + count) to (product, tile, c): the rows of A of 36 products.
 void transform_block(const Work& work, int32_t first, int32_t count, float* out) {
   const int32_t channels = work.x.c;
-  const int32_t groups = (count + kTileRows - 1) / kTileRows;
-  v128_t values[kTileRows][kWinogradProducts];
-  for (int32_t g = 0; g < groups; ++g) {
-    Patch patches[kTileRows];
-    for (int32_t r = 0; r < kTileRows; ++r) {
-      patches[r] = locate_patch(work, first + std::min(g * kTileRows + r, count - 1));
-    }
+  const int64_t product_floats = int64_t{count} * channels;
+  for (int32_t t = 0; t < count; ++t) {
+    const Patch patch = locate_patch(work, first + t);
     for (int32_t c = 0; c < channels; c += 4) {
-      for (int32_t r = 0; r < kTileRows; ++r) transform_patch(patches[r], work.x_pixel, c, values[r]);
-      float* to = out + (int64_t{g} * channels + c) * kTileRows;
-      for (int32_t m = 0; m < kWinogradProducts; ++m, to += int64_t{groups} * channels * kTileRows) {
-        const v128_t low01 = wasm_i32x4_shuffle(values[0][m], values[1][m], 0, 4, 1, 5);
-        const v128_t low23 = wasm_i32x4_shuffle(values[2][m], values[3][m], 0, 4, 1, 5);
-        const v128_t high01 = wasm_i32x4_shuffle(values[0][m], values[1][m], 2, 6, 3, 7);
-        const v128_t high23 = wasm_i32x4_shuffle(values[2][m], values[3][m], 2, 6, 3, 7);
-        wasm_v128_store(to, wasm_i64x2_shuffle(low01, low23, 0, 2));
-        wasm_v128_store(to + 4, wasm_i64x2_shuffle(low01, low23, 1, 3));
-        wasm_v128_store(to + 8, wasm_i64x2_shuffle(high01, high23, 0, 2));
-        wasm_v128_store(to + 12, wasm_i64x2_shuffle(high01, high23, 1, 3));
-      }
+      v128_t values[kWinogradProducts];
+      transform_patch(patch, work.x_pixel, c, values);
+      float* to = out + int64_t{t} * channels + c;
+      for (int32_t m = 0; m < kWinogradProducts; ++m) wasm_v128_store(to + m * product_floats, values[m]);
     }
   }
 }
@@ -168,34 +159,82 @@ void finish_tile(const Work& work, const Tile& at, int32_t channel, v128_t bias,
     transform_output(column, 1, rows + j, kIn);
   }
   const KernelArgs& args = *work.args;
-  const ConvParams& p = *work.params;
   const int32_t count = work.y.c - channel;
   const int32_t num_rows = std::min(kWinogradOut, work.y.size[1] - at.row);
   const int32_t num_columns = std::min(kWinogradOut, work.y.size[2] - at.column);
-  const bool adds_after = p.residual == static_cast<int32_t>(Residual::kAfterActivation);
+  const bool adds = work.params->residual == static_cast<int32_t>(Residual::kBeforeActivation);
+  const v128_t low = wasm_f32x4_splat(work.low);
+  const v128_t high = wasm_f32x4_splat(work.high);
   for (int32_t i = 0; i < num_rows; ++i) {
     v128_t line[kWinogradOut];
     transform_output(rows + i * kIn, 1, line, 1);
     const int64_t pixel = (int64_t{at.image} * work.y.size[1] + at.row + i) * work.y.size[2] + at.column;
     float* to = args.out[0].as<float>() + pixel * work.y_pixel + channel;
-    const float* residual = p.residual != 0 ? args.in[3].as<float>() + pixel * work.residual_pixel + channel : nullptr;
+    const float* residual = adds ? args.in[3].as<float>() + pixel * work.residual_pixel + channel : nullptr;
     for (int32_t j = 0; j < num_columns; ++j) {
       v128_t value = wasm_f32x4_add(line[j], bias);
-      const v128_t added =
-          residual != nullptr ? load_some(residual + j * work.residual_pixel, count) : wasm_f32x4_const_splat(0.0f);
-      if (residual != nullptr && !adds_after) value = wasm_f32x4_add(value, added);
-      value = activate_f32x4(p.activation, value);
-      if (adds_after) value = wasm_f32x4_add(value, added);
-      store_some(to + j * work.y_pixel, value, count);
+      if (adds) value = wasm_f32x4_add(value, load_some(residual + j * work.residual_pixel, count));
+      store_some(to + j * work.y_pixel, clip_f32x4(value, low, high), count);
     }
   }
 }
 
-void run_block(const Work& work, int32_t block, float* scratch) {
+// Activation and later residual of a tile's pixels, channels [first, first + count), where finish_tile could not do it.
+void finish_pixels(const Work& work, const Tile& at, int32_t first, int32_t count) {
+  const KernelArgs& args = *work.args;
+  const bool adds = work.params->residual == static_cast<int32_t>(Residual::kAfterActivation);
+  const int32_t num_rows = std::min(kWinogradOut, work.y.size[1] - at.row);
+  const int32_t num_columns = std::min(kWinogradOut, work.y.size[2] - at.column);
+  for (int32_t i = 0; i < num_rows; ++i) {
+    const int64_t line = (int64_t{at.image} * work.y.size[1] + at.row + i) * work.y.size[2] + at.column;
+    for (int64_t pixel = line; pixel < line + num_columns; ++pixel) {
+      float* y = args.out[0].as<float>() + pixel * work.y_pixel + first;
+      activate_f32(work.params->activation, y, count);
+      if (adds) add_f32(args.in[3].as<float>() + pixel * work.residual_pixel + first, count, y);
+    }
+  }
+}
+
+// One product of a block: (count, channels) times `panels` panels from `b` on, to (count, 8 * panels).
+void multiply_block(const Work& work, int32_t count, int32_t panels, const float* a, const float* b, float* c) {
+  static const float kZeros[kPanelColumns] = {};
+  const TileKernel& kernel = tile_kernel();
+  const int32_t channels = work.x.c;
+  const int32_t columns = panels * kPanelColumns;
+  TileCall call = {};
+  RowSegment segment;
+  segment.length = channels;
+  float* rows[kMaxTileRows];
+  call.segments = &segment;
+  call.num_segments = 1;
+  call.panel_stride = kWinogradProducts * channels * kPanelColumns;
+  call.bias = kZeros;
+  call.c = rows;
+  for (int32_t panel = 0; panel < panels;) {
+    const bool is_wide = panel + kernel.panels <= panels && kernel.panels > 1;
+    call.b = b + int64_t{panel} * call.panel_stride;
+    call.column = int64_t{panel} * kPanelColumns;
+    for (int32_t first = 0; first < count;) {
+      const int32_t left = rows_of_tile(kernel, count - first);
+      for (int32_t r = 0; r < kMaxTileRows; ++r) {
+        const int32_t row = first + std::min(r, left - 1);
+        segment.rows[r] = a + int64_t{row} * channels;
+        rows[r] = c + int64_t{row} * columns;
+      }
+      const TileFn run = left > kFewRows ? (is_wide ? kernel.tile : kernel.narrow)
+                                         : (is_wide ? kernel.few_rows : kernel.few_rows_narrow);
+      run(call);
+      first += left;
+    }
+    panel += is_wide ? kernel.panels : 1;
+  }
+}
+
+// Panels [first_panel, end_panel) of a block's outputs.
+void run_block(const Work& work, int32_t block, int32_t first_panel, int32_t end_panel, float* scratch) {
   const int32_t channels = work.x.c;
   const int32_t first = block * work.blocking.tiles;
   const int32_t count = std::min(work.blocking.tiles, work.num_tiles - first);
-  const int32_t groups = (count + kTileRows - 1) / kTileRows;
   float* inputs = scratch;
   float* products = scratch + int64_t{kWinogradProducts} * work.blocking.tiles * channels;
   transform_block(work, first, count, inputs);
@@ -203,32 +242,29 @@ void run_block(const Work& work, int32_t block, float* scratch) {
   const auto* weights = static_cast<const float*>(work.args->prepared);
   const float* packed = work.args->in[1].as<float>();  // for the biases
   const int64_t packed_panel = kPanelColumns * (9 * int64_t{channels} + 1);
-  const int64_t product_stride = int64_t{groups} * kTileRows * kPanelColumns;
-  for (int32_t panel = 0; panel < work.num_panels; panel += work.blocking.panels) {
-    const int32_t end = std::min(work.num_panels, panel + work.blocking.panels);
+  for (int32_t panel = first_panel; panel < end_panel; panel += work.blocking.panels) {
+    const int32_t panels = std::min(end_panel - panel, work.blocking.panels);
+    const int32_t columns = panels * kPanelColumns;
+    const int64_t product_floats = int64_t{count} * columns;
     for (int32_t m = 0; m < kWinogradProducts; ++m) {
-      for (int32_t p = panel; p < end; ++p) {
-        const float* b = weights + (int64_t{p} * kWinogradProducts + m) * channels * kPanelColumns;
-        float* c = products + (int64_t{p - panel} * kWinogradProducts + m) * product_stride;
-        for (int32_t g = 0; g < groups; ++g) {
-          multiply_tile(channels, inputs + (int64_t{m} * groups + g) * channels * kTileRows, b,
-                        c + g * kTileRows * kPanelColumns);
-        }
-      }
+      multiply_block(work, count, panels, inputs + int64_t{m} * count * channels,
+                     weights + (int64_t{panel} * kWinogradProducts + m) * channels * kPanelColumns,
+                     products + m * product_floats);
     }
     for (int32_t t = 0; t < count; ++t) {
       const Tile at = locate(work, first + t);
-      for (int32_t p = panel; p < end; ++p) {
-        for (int32_t half = 0; half < kPanelColumns; half += 4) {
-          const int32_t channel = p * kPanelColumns + half;
-          if (channel >= work.y.c) continue;
-          const float* from =
-              products + int64_t{p - panel} * kWinogradProducts * product_stride + t * kPanelColumns + half;
-          finish_tile(work, at, channel, wasm_v128_load(packed + p * packed_panel + half), from, product_stride);
-        }
+      for (int32_t column = 0; column < columns; column += 4) {
+        const int32_t channel = panel * kPanelColumns + column;
+        if (channel >= work.y.c) continue;
+        const float* bias = packed + channel / kPanelColumns * packed_panel + channel % kPanelColumns;
+        finish_tile(work, at, channel, wasm_v128_load(bias), products + t * columns + column, product_floats);
       }
     }
   }
+  if (!work.is_slow) return;
+  const int32_t channel = first_panel * kPanelColumns;
+  const int32_t num_channels = std::min(end_panel * kPanelColumns, work.y.c) - channel;
+  for (int32_t t = 0; t < count; ++t) finish_pixels(work, locate(work, first + t), channel, num_channels);
 }
 
 }  // namespace
@@ -246,18 +282,23 @@ void run_winograd(const KernelArgs& args) {
   work.x_pixel = pixel_stride(args.in[0]);
   work.y_pixel = pixel_stride(args.out[0]);
   work.residual_pixel = work.params->residual != 0 ? pixel_stride(args.in[3]) : 0;
+  const auto kind = static_cast<ActivationKind>(work.params->activation.kind);
+  const bool is_clip = kind == ActivationKind::kClip;
+  work.low = is_clip ? work.params->activation.a : -INFINITY;
+  work.high = is_clip ? work.params->activation.b : INFINITY;
+  work.is_slow = (kind != ActivationKind::kNone && !is_clip) ||
+                 work.params->residual == static_cast<int32_t>(Residual::kAfterActivation);
   work.blocking = winograd_blocking(work.num_tiles, work.x.c, work.y.c);
-  const auto num_blocks = static_cast<int>(work.blocking.num_blocks);
-  const auto run = [&](int block, int slot) {
+  // Each share transforms the block's inputs anew: no more of them than keep the threads busy.
+  const int32_t threads = args.parallel->num_threads;
+  const int32_t wanted = threads > 1 ? 2 * threads : 1;
+  const int32_t num_blocks = work.blocking.num_blocks;
+  const int32_t splits = std::clamp((wanted + num_blocks - 1) / num_blocks, 1, work.blocking.most_splits);
+  parallel_for_slots(args.parallel, num_blocks * splits, work.blocking.num_slots, [&](int share, int slot) {
     auto* scratch = static_cast<char*>(args.scratch) + static_cast<uint64_t>(slot) * work.blocking.slot_bytes;
-    run_block(work, block, reinterpret_cast<float*>(scratch));
-  };
-  if (args.parallel->num_threads <= work.blocking.num_slots) {
-    parallel_for(args.parallel, num_blocks, [&](int block, int thread) { run(block, thread); });
-    return;
-  }
-  parallel_for(args.parallel, work.blocking.num_slots, [&](int slot, int) {
-    for (int block = slot; block < num_blocks; block += work.blocking.num_slots) run(block, slot);
+    const int32_t split = share % splits;
+    run_block(work, share / splits, work.num_panels * split / splits, work.num_panels * (split + 1) / splits,
+              reinterpret_cast<float*>(scratch));
   });
 }
 
@@ -267,29 +308,37 @@ size_t winograd_prepared_bytes(const KernelArgs& args) {
   return static_cast<size_t>(winograd_weight_bytes(x.c, y.c));
 }
 
+namespace {
+
+// One panel. Out of line: engines replace a function by its optimised form only when it is called anew.
+[[gnu::noinline]] void prepare_panel(int32_t channels, const float* taps, float* panel) {
+  for (int32_t c = 0; c < channels; ++c) {
+    for (int32_t half = 0; half < kPanelColumns; half += 4) {
+      const float* from = taps + int64_t{c} * kPanelColumns + half;
+      const auto tap = [&](int t) { return wasm_v128_load(from + int64_t{t} * channels * kPanelColumns); };
+      v128_t columns[kIn * 3];  // 6 x 3
+      for (int j = 0; j < 3; ++j) transform_weights(tap(j), tap(3 + j), tap(6 + j), columns + j, 3);
+      for (int i = 0; i < kIn; ++i) {
+        v128_t row[kIn];
+        transform_weights(columns[3 * i], columns[3 * i + 1], columns[3 * i + 2], row, 1);
+        for (int j = 0; j < kIn; ++j) {
+          wasm_v128_store(panel + (int64_t{i * kIn + j} * channels + c) * kPanelColumns + half, row[j]);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
 void prepare_winograd(const KernelArgs& args) {
   const int32_t channels = make_image(args.in[0], true).c;
   const int32_t panels = num_panels(make_image(args.out[0], true).c);
   auto* out = static_cast<float*>(args.prepared);
   const float* packed = args.in[1].as<float>();
   for (int32_t p = 0; p < panels; ++p) {
-    const float* taps = packed + p * (kPanelColumns * (9 * int64_t{channels} + 1)) + kPanelColumns;
-    float* panel = out + int64_t{p} * kWinogradProducts * channels * kPanelColumns;
-    for (int32_t c = 0; c < channels; ++c) {
-      for (int32_t half = 0; half < kPanelColumns; half += 4) {
-        const float* from = taps + int64_t{c} * kPanelColumns + half;
-        const auto tap = [&](int t) { return wasm_v128_load(from + int64_t{t} * channels * kPanelColumns); };
-        v128_t columns[kIn * 3];  // 6 x 3
-        for (int j = 0; j < 3; ++j) transform_weights(tap(j), tap(3 + j), tap(6 + j), columns + j, 3);
-        for (int i = 0; i < kIn; ++i) {
-          v128_t row[kIn];
-          transform_weights(columns[3 * i], columns[3 * i + 1], columns[3 * i + 2], row, 1);
-          for (int j = 0; j < kIn; ++j) {
-            wasm_v128_store(panel + (int64_t{i * kIn + j} * channels + c) * kPanelColumns + half, row[j]);
-          }
-        }
-      }
-    }
+    prepare_panel(channels, packed + p * (kPanelColumns * (9 * int64_t{channels} + 1)) + kPanelColumns,
+                  out + int64_t{p} * kWinogradProducts * channels * kPanelColumns);
   }
 }
 

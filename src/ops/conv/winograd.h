@@ -36,32 +36,43 @@ inline uint64_t winograd_weight_bytes(int64_t in_channels, int64_t out_channels)
   return kWinogradProducts * sizeof(float) * static_cast<uint64_t>(in_channels) * columns;
 }
 
-// How the tiles are cut up: a block of tiles is transformed, multiplied and transformed back by one thread.
+// How the tiles are cut up: a block of tiles is transformed, multiplied and transformed back by one thread; if there
+// are few blocks, by several, each for a share of the outputs.
 struct WinogradBlocking {
-  int32_t tiles = 0;   // of a block, a multiple of kTileRows
+  int32_t tiles = 0;   // of a block
   int32_t panels = 0;  // of outputs at a time
-  int64_t num_blocks = 0;
-  int32_t num_slots = 0;  // blocks that may run at once, each with scratch of its own
+  int32_t num_blocks = 0;
+  int32_t most_splits = 0;  // of a block's outputs
+  int32_t num_slots = 0;    // shares that may run at once, each with scratch of its own
   uint64_t slot_bytes = 0;
 };
 
 inline WinogradBlocking winograd_blocking(int64_t num_tiles, int64_t in_channels, int64_t out_channels) {
-  constexpr int64_t kInputBytes = 256 << 10;    // transformed input of a block: half of the L2 cache
+  constexpr int64_t kInputBytes = 256 << 10;  // transformed input of a block: half of the L2 cache
+  constexpr int64_t kLargeInputBytes = 1 << 20;
+  constexpr int64_t kSmallWeights = 256 << 10;  // larger ones stream by once a block: so there are few blocks
   constexpr int64_t kProductBytes = 128 << 10;  // products of a block
-  constexpr int64_t kFewestTiles = 16;          // weights stream by once a block
-  constexpr int64_t kMostTiles = 64;
+  constexpr int64_t kFewestTiles = 12;
+  constexpr int64_t kMostTiles = 60;
+  constexpr int64_t kTileMultiple = 12;  // whole register tiles of 4 and of 6 rows
   constexpr int64_t kMostSlots = 8;
+  constexpr int64_t kMostSplits = 4;
+  constexpr int64_t kFewestPanels = 4;  // of a share
   const int64_t tile_bytes = kWinogradProducts * static_cast<int64_t>(sizeof(float));
+  const int64_t num_panels = (out_channels + kPanelColumns - 1) / kPanelColumns;
+  const bool is_large = tile_bytes * in_channels * out_channels > kSmallWeights;
   WinogradBlocking b;
-  const int64_t fitting = std::clamp(kInputBytes / (tile_bytes * in_channels), kFewestTiles, kMostTiles);
+  const int64_t fitting =
+      std::clamp((is_large ? kLargeInputBytes : kInputBytes) / (tile_bytes * in_channels), kFewestTiles, kMostTiles);
   const int64_t blocks = std::max<int64_t>(1, (num_tiles + fitting - 1) / fitting);
   const int64_t even = (num_tiles + blocks - 1) / blocks;
-  b.tiles = static_cast<int32_t>((even + kTileRows - 1) / kTileRows * kTileRows);
-  b.num_blocks = (num_tiles + b.tiles - 1) / b.tiles;
-  const int64_t num_panels = (out_channels + kPanelColumns - 1) / kPanelColumns;
+  const int64_t rounded = (even + kTileMultiple - 1) / kTileMultiple * kTileMultiple;
+  b.tiles = static_cast<int32_t>(std::clamp<int64_t>(rounded, 1, std::max<int64_t>(num_tiles, 1)));
+  b.num_blocks = static_cast<int32_t>((num_tiles + b.tiles - 1) / b.tiles);
   b.panels =
       static_cast<int32_t>(std::clamp<int64_t>(kProductBytes / (tile_bytes * kPanelColumns * b.tiles), 1, num_panels));
-  b.num_slots = static_cast<int32_t>(std::min(std::max<int64_t>(b.num_blocks, 1), kMostSlots));
+  b.most_splits = static_cast<int32_t>(std::clamp<int64_t>(num_panels / kFewestPanels, 1, kMostSplits));
+  b.num_slots = static_cast<int32_t>(std::clamp<int64_t>(int64_t{b.num_blocks} * b.most_splits, 1, kMostSlots));
   const auto floats = static_cast<uint64_t>(kWinogradProducts) * static_cast<uint64_t>(b.tiles) *
                       static_cast<uint64_t>(in_channels + int64_t{b.panels} * kPanelColumns);
   b.slot_bytes = (floats * sizeof(float) + 63) / 64 * 64;

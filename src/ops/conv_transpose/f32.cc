@@ -48,8 +48,10 @@ void run_phases(const KernelArgs& args) {
     gemm.m = y.n * rows.num_outputs * columns.num_outputs;
     gemm.n = group_out;
     gemm.k = rows.num_taps * columns.num_taps * group_in;
-    gemm.pack_rows = pack_window_rows;
-    gemm.pack_context = &window;
+    gemm.row_form = window_form(rows.num_taps * columns.num_taps, group_in);
+    window.is_copied = gemm.row_form.is_copied;
+    gemm.locate_rows = locate_window_rows;
+    gemm.rows_context = &window;
     gemm.b = packed;
     gemm.c = args.out[0].as<float>() + (int64_t{h} * y.size[2] + w) * y_pixel;
     gemm.c_rows.width = columns.num_outputs;

@@ -59,7 +59,8 @@ inline PhaseSizes phase_sizes(const ConvTransposeParams& p, int64_t batch, int64
     sizes.packed_floats += phase_floats(p, y, x, group_in, group_out);
     const auto m = static_cast<int32_t>(batch * y.num_outputs * x.num_outputs);
     const auto k = static_cast<int32_t>(int64_t{y.num_taps} * x.num_taps * group_in);
-    product = std::max(product, gemm_scratch_bytes(p.group, m, static_cast<int32_t>(group_out), k));
+    const RowForm form = window_form(y.num_taps * x.num_taps, static_cast<int32_t>(group_in));
+    product = std::max(product, gemm_scratch_bytes(p.group, m, static_cast<int32_t>(group_out), k, form));
   });
   sizes.zero_bytes = (static_cast<size_t>(p.kernel[2] * group_in) * sizeof(float) + 63) / 64 * 64;
   sizes.scratch_bytes = sizes.zero_bytes + product;

@@ -197,7 +197,7 @@ Status lower(const NodeView& node, Lowering& out) {
     out.kernel = "matmul_any_plain";
     return {};
   }
-  out.scratch_bytes = gemm_scratch_bytes(1, params.m, params.n, params.k);
+  out.scratch_bytes = gemm_scratch_bytes(1, params.m, params.n, params.k, matrix_form(params.trans_a != 0));
   const Tensor* weights = node.constant(1);
   if (weights == nullptr || params.batch_rank != 0) {
     out.kernel = "matmul_f32_gemm8_dynamic";

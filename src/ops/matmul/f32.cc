@@ -39,8 +39,9 @@ void run_product(const KernelArgs& args, const MatmulParams& p, int64_t a_index,
   gemm.m = p.m;
   gemm.n = p.n;
   gemm.k = p.k;
-  gemm.pack_rows = pack_matrix_rows;
-  gemm.pack_context = &rows;
+  gemm.row_form = matrix_form(p.trans_a != 0);
+  gemm.locate_rows = locate_matrix_rows;
+  gemm.rows_context = &rows;
   gemm.b = packed;
   gemm.c = args.out[0].as<float>() + batch * p.m * p.n;
   gemm.c_rows = make_plain_rows(p.m, p.n);
@@ -134,7 +135,7 @@ Status check_f32(const KernelArgs& args, bool packed_b) {
   const auto& p = args.params_as<MatmulParams>();
   const int64_t floats = packed_b_floats(p.n, p.k);
   if (floats > INT32_MAX) return corrupt("b is too large");
-  uint64_t scratch = gemm_scratch_bytes(1, p.m, p.n, p.k);
+  uint64_t scratch = gemm_scratch_bytes(1, p.m, p.n, p.k, matrix_form(p.trans_a != 0));
   if (packed_b) {
     if (args.in[1].rank != 1 || args.in[1].dims[0] != floats) return corrupt("packed weights do not fit the product");
   } else {

@@ -45,8 +45,9 @@ float add_lanes(v128_t v) {
   for (int64_t i = 0; i < whole; i += 4) max4 = wasm_f32x4_max(max4, wasm_v128_load(x + i));
   const float max = max_lane(max4);
   const v128_t max_splat = wasm_f32x4_splat(max);
-  const v128_t sum4 = exp_row(x, y, whole, max_splat);
-  const float sum = add_lanes(wasm_f32x4_add(sum4, exp_row(tail, tail_exp, 4, max_splat)));
+  v128_t sum4 = exp_row(x, y, whole, max_splat);
+  if (n > whole) sum4 = wasm_f32x4_add(sum4, exp_row(tail, tail_exp, 4, max_splat));
+  const float sum = add_lanes(sum4);
   if (is_log) {
     const float log_sum = std::log(sum);
 #pragma GCC unroll 1

@@ -1,0 +1,71 @@
+// The innermost loop of cpu/gemm.h: a register tile of C, and the table of its variants.
+//
+// Engines differ by a factor of two on one and the same kernel: the runtime may time the candidates and take the
+// fastest (select_tile_kernel). All of them sum in the order of k, so the choice never changes a bit.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace kiln {
+
+constexpr int32_t kPanelColumns = 8;
+constexpr int32_t kMaxTileRows = 6;
+constexpr int32_t kFewRows = 4;  // of the variants for what is left of a block
+
+// A stretch of k in which every row of a tile of A is contiguous.
+struct RowSegment {
+  const float* rows[kMaxTileRows];
+  int32_t length;
+};
+constexpr int32_t kSegmentBytes = 56;  // of scratch, whatever a pointer's size: bundles do not depend on it
+static_assert(sizeof(RowSegment) <= kSegmentBytes);
+
+// c[r][column + j] = (bias[j] or c[r][column + j]) + sum over k of a[r][k] * b[k][j], then, if `ends`,
+// min(max(that + residual[r][column + j], low), high).
+struct TileCall {
+  const RowSegment* segments;
+  int32_t num_segments;
+  const float* b;        // (k, 8) of the first panel
+  int32_t panel_stride;  // floats to the same place of the next one
+  const float* bias;     // 8 values a panel, or null: start from what c holds
+  int32_t bias_stride;
+  float* const* c;               // a pointer a row
+  const float* const* residual;  // the same, or null
+  int64_t column;
+  bool ends;
+  float low, high;
+};
+
+using TileFn = void (*)(const TileCall&);
+
+// A variant: tiles of `rows` by 8 * `panels` columns.
+struct TileKernel {
+  const char* name;  // "6x8": rows by columns
+  int32_t rows;
+  int32_t panels;
+  TileFn tile;
+  TileFn narrow;           // one panel
+  TileFn few_rows;         // kFewRows rows
+  TileFn few_rows_narrow;  // kFewRows rows, one panel
+};
+
+// The candidates; the first is the default of this build's instructions.
+std::span<const TileKernel> tile_kernels();
+// The one in use.
+const TileKernel& tile_kernel();
+// `index` into tile_kernels(). Not while a product runs.
+void select_tile_kernel(int32_t index);
+int32_t selected_tile_kernel();
+
+// Rows that the next tile should take of `left`: the larger kernel's, or few where the smaller one wastes less.
+inline int32_t rows_of_tile(const TileKernel& kernel, int32_t left) {
+  const bool two_small = kernel.rows == 6 && (left == 7 || left == 8);  // 4 + 4 instead of 6 + 4
+  return two_small ? kFewRows : left < kernel.rows ? left : kernel.rows;
+}
+
+// Runs a candidate `num_calls` times on numbers of its own, so that a caller with a clock can time it.
+// Multiply-adds done.
+int64_t try_tile_kernel(int32_t index, int32_t num_calls);
+
+}  // namespace kiln
