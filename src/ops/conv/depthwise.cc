@@ -20,19 +20,13 @@ constexpr int32_t kMaxKernel = 5;
 constexpr int32_t kMaxColumns = (kTile - 1) * 2 + kMaxKernel;
 
 struct Epilogue {
-  Activation activation;
   float low = -INFINITY, high = INFINITY;
-  bool is_slow = false;
-  bool residual_after = false;
+  bool adds = false;  // the residual, before the activation
 };
 
 inline void store_output(const Epilogue& e, v128_t sum, const float* residual, float* y) {
-  const v128_t added = residual != nullptr ? wasm_v128_load(residual) : wasm_f32x4_const_splat(0.0f);
-  if (residual != nullptr && !e.residual_after) sum = wasm_f32x4_add(sum, added);
-  sum = e.is_slow ? activate_slow_f32x4(e.activation, sum)
-                  : clip_f32x4(sum, wasm_f32x4_splat(e.low), wasm_f32x4_splat(e.high));
-  if (residual != nullptr && e.residual_after) sum = wasm_f32x4_add(sum, added);
-  wasm_v128_store(y, sum);
+  if (e.adds) sum = wasm_f32x4_add(sum, wasm_v128_load(residual));
+  wasm_v128_store(y, clip_f32x4(sum, wasm_f32x4_splat(e.low), wasm_f32x4_splat(e.high)));
 }
 
 // Outputs [0, count) of a tile, all channels. columns: (kh, (kTile - 1) * kStride + kKernelW).
@@ -68,8 +62,7 @@ void run_tile(const Epilogue& epilogue, int32_t channels, int32_t num_kh, const 
     KILN_UNROLL
     for (int32_t t = 0; t < kTile; ++t) {
       if (t < count) {
-        store_output(epilogue, sums[t], residual != nullptr ? residual + t * residual_stride + c : nullptr,
-                     y + t * y_stride + c);
+        store_output(epilogue, sums[t], residual + t * residual_stride + c, y + t * y_stride + c);
       }
     }
   }
@@ -100,7 +93,7 @@ Taps taps_inside(int32_t first, int32_t kernel, int32_t dilation, int32_t size) 
 
 struct RowOperands {
   const float* x;         // the image
-  const float* residual;  // the row's, or null
+  const float* residual;  // the row's, or zeros that nobody reads
   float* y;
   int64_t x_row, x_pixel, residual_pixel, y_pixel;
 };
@@ -120,7 +113,23 @@ void run_pixel(const ConvParams& p, const Epilogue& epilogue, const Image& x, co
         sum = f32x4_madd(wasm_v128_load(from + (left + kw * p.dilation[2]) * at.x_pixel), wasm_v128_load(weight), sum);
       }
     }
-    store_output(epilogue, sum, residual != nullptr ? residual + c : nullptr, y + c);
+    store_output(epilogue, sum, residual + c, y + c);
+  }
+}
+
+// What is not a clip: the activation of a row, and a residual behind it.
+void finish_row(const ConvParams& p, int32_t channels, int32_t width, const RowOperands& at) {
+  const bool adds = p.residual == static_cast<int32_t>(Residual::kAfterActivation);
+  const bool is_clip = p.activation.kind == static_cast<int32_t>(ActivationKind::kClip);
+  if (!adds && (is_clip || p.activation.kind == 0)) return;
+  if (!adds && at.y_pixel == channels) {
+    activate_f32(p.activation, at.y, int64_t{width} * channels);
+    return;
+  }
+  for (int32_t i = 0; i < width; ++i) {
+    float* y = at.y + i * at.y_pixel;
+    activate_f32(p.activation, y, channels);
+    if (adds) add_f32(at.residual + i * at.residual_pixel, channels, y);
   }
 }
 
@@ -135,14 +144,12 @@ void run_depthwise(const KernelArgs& args) {
   std::memset(zeros, 0, static_cast<size_t>(x.c) * sizeof(float));
 
   Epilogue epilogue;
-  epilogue.activation = p.activation;
   const auto kind = static_cast<ActivationKind>(p.activation.kind);
   if (kind == ActivationKind::kClip) {
     epilogue.low = p.activation.a;
     epilogue.high = p.activation.b;
   }
-  epilogue.is_slow = kind != ActivationKind::kClip && kind != ActivationKind::kNone;
-  epilogue.residual_after = p.residual == static_cast<int32_t>(Residual::kAfterActivation);
+  epilogue.adds = p.residual == static_cast<int32_t>(Residual::kBeforeActivation);
 
   RowOperands base;
   base.x_pixel = pixel_stride(args.in[0]);
@@ -157,13 +164,14 @@ void run_depthwise(const KernelArgs& args) {
     const int64_t row_pixels = static_cast<int64_t>(row) * y.size[2];
     at.x = args.in[0].as<float>() + row / y.size[1] * at.x_row * x.size[1];
     at.y = args.out[0].as<float>() + row_pixels * at.y_pixel;
-    at.residual = p.residual != 0 ? args.in[3].as<float>() + row_pixels * at.residual_pixel : nullptr;
+    at.residual = p.residual != 0 ? args.in[3].as<float>() + row_pixels * at.residual_pixel : zeros;
     const int32_t top = row % y.size[1] * p.stride[1] - p.pad_begin[1];
     if (tile_fn == nullptr) {
       for (int32_t ow = 0; ow < y.size[2]; ++ow) {
         run_pixel(p, epilogue, x, at, top, ow * p.stride[2] - p.pad_begin[2], packed,
-                  at.residual != nullptr ? at.residual + ow * at.residual_pixel : nullptr, at.y + ow * at.y_pixel);
+                  at.residual + ow * at.residual_pixel, at.y + ow * at.y_pixel);
       }
+      finish_row(p, x.c, y.size[2], at);
       return;
     }
     const Taps rows = taps_inside(top, p.kernel[1], p.dilation[1], x.size[1]);
@@ -179,9 +187,10 @@ void run_depthwise(const KernelArgs& args) {
         }
       }
       tile_fn(epilogue, x.c, std::max(0, rows.end - rows.begin), columns, packed, weights,
-              std::min(kTile, y.size[2] - ow), at.residual != nullptr ? at.residual + ow * at.residual_pixel : nullptr,
-              at.residual_pixel, at.y + ow * at.y_pixel, at.y_pixel);
+              std::min(kTile, y.size[2] - ow), at.residual + ow * at.residual_pixel, at.residual_pixel,
+              at.y + ow * at.y_pixel, at.y_pixel);
     }
+    finish_row(p, x.c, y.size[2], at);
   });
 }
 
