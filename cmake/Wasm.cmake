@@ -30,13 +30,13 @@ function(kiln_threaded_artefact name stack_bytes)
   set(artefact "${CMAKE_BINARY_DIR}/artefacts/${name}.wasm")
   set(linked "${CMAKE_BINARY_DIR}/${name}.linked.wasm")
   add_custom_command(OUTPUT "${artefact}" DEPENDS ${objects} ${arg_LINK} COMMAND_EXPAND_LISTS VERBATIM
-    COMMAND "${KILN_LLVM_ROOT}/wasm-ld" ${objects} ${archives}
+    COMMAND "${KILN_WASM_LD}" ${objects} ${archives}
       "-L${KILN_EMSCRIPTEN_SYSROOT}/lib/wasm32-emscripten"
       -lemmalloc-ww -lc_optz-ww -lc-ww -lcompiler_rt-ww -lc++-ww-noexcept -lc++abi-ww-noexcept
       --no-entry --gc-sections --strip-all ${threaded_memory} ${threaded_exports}
       -z stack-size=${stack_bytes} --stack-first -o "${linked}"
     COMMAND "${CMAKE_COMMAND}" -E make_directory "${CMAKE_BINARY_DIR}/artefacts"
-    COMMAND "${KILN_BINARYEN_ROOT}/bin/wasm-opt" -O3 --enable-simd --enable-bulk-memory --enable-nontrapping-float-to-int
+    COMMAND "${KILN_WASM_OPT}" -O3 --enable-simd --enable-bulk-memory --enable-nontrapping-float-to-int
       --enable-sign-ext --enable-mutable-globals --enable-threads ${arg_FEATURES} "${linked}" -o "${artefact}")
   add_custom_target(${name} DEPENDS "${artefact}")
 endfunction()

@@ -48,7 +48,8 @@ void ThreadPool::begin_run() {
 Status ThreadPool::end_run() {
   in_run_.store(false);
   if (lost_.load()) {
-    return {Code::kInternal, "a worker thread has not answered for a long time; dispose of the model and load it again"};
+    return {Code::kInternal,
+            "a worker thread has not answered for a long time; dispose of the model and load it again"};
   }
   if (died_.load()) {
     return {Code::kInternal, strf("a worker thread died in this run, its results are lost; later runs have %d thread%s",

@@ -1,4 +1,5 @@
-// The stack of a worker that has none of its own: a block in the heap, with a pattern at its end that an overflow destroys.
+// The stack of a worker that has none of its own: a block in the heap, with a pattern at its end that an overflow
+// destroys.
 #pragma once
 
 #include <cstddef>

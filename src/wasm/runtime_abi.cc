@@ -68,8 +68,8 @@ const char* kiln_error_message() { return kiln::last_error().message().c_str(); 
 const char* kiln_error_node() { return kiln::last_error().node().c_str(); }
 
 int32_t kiln_load(void* bundle, size_t bytes) {
-  auto session = Session::load({static_cast<const uint8_t*>(bundle), bytes}, kiln::builtin_kernels(),
-                               kiln::runtime_parallel());
+  auto session =
+      Session::load({static_cast<const uint8_t*>(bundle), bytes}, kiln::builtin_kernels(), kiln::runtime_parallel());
   if (!session.ok()) {
     kiln::set_last_error(session.status());
     return 0;

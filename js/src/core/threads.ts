@@ -8,12 +8,11 @@ import type { ThreadWorker } from '../worker/protocol.ts';
 /** Threads of a run: a number, or 'auto' for as many as the machine runs at once, at most 8. */
 export type ThreadCount = number | 'auto';
 
-const kMostThreads = 64;
+export const kMostThreads = 64;
 const kMostAutomatic = 8; // convolutions have work space for as many
 
-const is_count = is_whole(1, kMostThreads);
 export const kThreads: OptionTable[string] = [
-  (v) => v === 'auto' || is_count(v),
+  (v) => v === 'auto' || is_whole(1, kMostThreads)(v),
   `'auto', whole numbers from 1 to ${kMostThreads}`,
 ];
 
@@ -153,10 +152,4 @@ export class ThreadTeam {
     for (const worker of this.#workers) worker?.terminate();
     this.#native = undefined;
   }
-}
-
-/** "7", or the value as given: for messages of the CLI. */
-export function parse_threads(text: string): ThreadCount | undefined {
-  const value = text === 'auto' ? text : Number(text);
-  return value === 'auto' || (text.trim() !== '' && is_count(value)) ? value : undefined;
 }
