@@ -6,7 +6,10 @@ target_compile_options(kiln_flags INTERFACE
   -ffp-contract=off)  # the same bits natively and in wasm
 
 if(EMSCRIPTEN)
-  target_compile_options(kiln_flags INTERFACE -msimd128 -mbulk-memory -mnontrapping-fptoint)
+  # -matomics: the same objects are linked for one thread and for shared memory. Only code that names atomics then has atomic
+  # instructions: the guards of statics, which are first used while one thread runs, would be such, and thus come in both.
+  target_compile_options(kiln_flags INTERFACE
+    -msimd128 -mbulk-memory -mnontrapping-fptoint -matomics -fno-threadsafe-statics)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_compile_options(kiln_flags INTERFACE -msse4.1)  # what SIMDe needs to be exact and quick
 endif()

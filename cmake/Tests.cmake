@@ -4,13 +4,22 @@ if(EMSCRIPTEN)
   return()
 endif()
 enable_testing()
+find_package(Threads REQUIRED)
+
+# What runs on several threads, for the preset `tsan`.
+add_executable(kiln_thread_tests EXCLUDE_FROM_ALL src/cpu/thread_pool_test.cc tests/native/threaded_model_test.cc
+               tests/support/text_front_end.cc tests/support/main.cc)
+target_include_directories(kiln_thread_tests PRIVATE tests/support)
+target_compile_definitions(kiln_thread_tests PRIVATE DOCTEST_CONFIG_NO_EXCEPTIONS_BUT_WITH_ALL_ASSERTS)
+target_link_libraries(kiln_thread_tests PRIVATE kiln_compile kiln_runtime Threads::Threads)
+
 file(GLOB_RECURSE unit_tests CONFIGURE_DEPENDS src/*test.cc tests/native/*.cc)
 add_executable(kiln_tests ${unit_tests} tests/support/op_test.cc tests/support/pass_test.cc
                tests/support/text_front_end.cc tests/support/main.cc)
 target_include_directories(kiln_tests PRIVATE tests/support)
 target_compile_definitions(kiln_tests PRIVATE DOCTEST_CONFIG_NO_EXCEPTIONS_BUT_WITH_ALL_ASSERTS
                                               KILN_SOURCE_DIR="${CMAKE_CURRENT_SOURCE_DIR}")
-target_link_libraries(kiln_tests PRIVATE kiln_compile kiln_runtime kiln_vision)
+target_link_libraries(kiln_tests PRIVATE kiln_compile kiln_runtime kiln_vision Threads::Threads)
 add_test(NAME unit COMMAND kiln_tests)
 
 # Golden files: `kiln_golden --rewrite tests/golden` rewrites what is expected.

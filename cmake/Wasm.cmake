@@ -1,4 +1,5 @@
-# The artefacts of the package, in build/wasm/artefacts: kiln-simd.wasm, kiln-relaxed.wasm, compiler.wasm.
+# The artefacts of the package, in build/wasm/artefacts: kiln-simd.wasm, kiln-relaxed.wasm, both with threads as kiln-*-mt.wasm,
+# compiler.wasm.
 
 set(kiln_link_options
   --no-entry -sSTANDALONE_WASM -sALLOW_MEMORY_GROWTH -sMALLOC=emmalloc -sFILESYSTEM=0
@@ -15,14 +16,49 @@ function(kiln_artefact name stack_bytes)
     SUFFIX .wasm RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/artefacts")
 endfunction()
 
+# A threaded artefact over shared, imported memory, out of the objects of `kiln_runtime_entry` and the libraries LINK. em++ links
+# shared memory only with pthreads and their JS; wasm-ld does without. wasm-opt needs FEATURES besides those of all artefacts.
+set(threaded_memory --import-memory --export-memory --shared-memory --initial-memory=2097152 --max-memory=4294967296)
+set(threaded_exports --export=__stack_pointer --export=__wasm_init_tls --export=__wasm_call_ctors)
+function(kiln_threaded_artefact name stack_bytes)
+  cmake_parse_arguments(arg "" "" "LINK;FEATURES" ${ARGN})
+  set(archives)
+  foreach(library IN LISTS arg_LINK)
+    list(APPEND archives $<TARGET_FILE:${library}>)
+  endforeach()
+  set(objects $<TARGET_OBJECTS:kiln_runtime_entry> $<TARGET_OBJECTS:kiln_threads_entry>)
+  set(artefact "${CMAKE_BINARY_DIR}/artefacts/${name}.wasm")
+  set(linked "${CMAKE_BINARY_DIR}/${name}.linked.wasm")
+  add_custom_command(OUTPUT "${artefact}" DEPENDS ${objects} ${arg_LINK} COMMAND_EXPAND_LISTS VERBATIM
+    COMMAND "${KILN_WASM_LD}" ${objects} ${archives}
+      "-L${KILN_EMSCRIPTEN_SYSROOT}/lib/wasm32-emscripten"
+      -lemmalloc-ww -lc_optz-ww -lc-ww -lcompiler_rt-ww -lc++-ww-noexcept -lc++abi-ww-noexcept
+      --no-entry --gc-sections --strip-all ${threaded_memory} ${threaded_exports}
+      -z stack-size=${stack_bytes} --stack-first -o "${linked}"
+    COMMAND "${CMAKE_COMMAND}" -E make_directory "${CMAKE_BINARY_DIR}/artefacts"
+    COMMAND "${KILN_WASM_OPT}" -O3 --enable-simd --enable-bulk-memory --enable-nontrapping-float-to-int
+      --enable-sign-ext --enable-mutable-globals --enable-threads ${arg_FEATURES} "${linked}" -o "${artefact}")
+  add_custom_target(${name} DEPENDS "${artefact}")
+endfunction()
+
 set(runtime_entry src/wasm/runtime_abi.cc src/wasm/last_error.cc src/wasm/vision_abi.cc)
+set(threads_entry src/wasm/threads_abi.cc)
 
 # What runs once a load is small rather than quick; the plain forms of operators are in between.
 file(GLOB small_sources CONFIGURE_DEPENDS src/base/*.cc src/bundle/*.cc src/runtime/*.cc)
-set_source_files_properties(${small_sources} ${runtime_entry} PROPERTIES COMPILE_OPTIONS -Oz SKIP_PRECOMPILE_HEADERS ON)
+set_source_files_properties(${small_sources} ${runtime_entry} ${threads_entry} src/wasm/one_thread.cc
+  PROPERTIES COMPILE_OPTIONS -Oz SKIP_PRECOMPILE_HEADERS ON)
 set_source_files_properties(${op_reference} PROPERTIES COMPILE_OPTIONS -Os SKIP_PRECOMPILE_HEADERS ON)
 
-kiln_artefact(kiln-simd 262144 SOURCES ${runtime_entry} LINK kiln_runtime kiln_vision)
+add_library(kiln_runtime_entry OBJECT ${runtime_entry})
+target_link_libraries(kiln_runtime_entry PRIVATE kiln_runtime kiln_vision)
+add_library(kiln_threads_entry OBJECT ${threads_entry})
+target_link_libraries(kiln_threads_entry PRIVATE kiln_runtime)
+set(one_thread_entry $<TARGET_OBJECTS:kiln_runtime_entry> src/wasm/one_thread.cc)
+
+kiln_artefact(kiln-simd 262144 SOURCES ${one_thread_entry} LINK kiln_runtime kiln_vision)
+kiln_threaded_artefact(kiln-simd-mt 262144
+  LINK kiln_runtime kiln_vision kiln_op_kernels kiln_op_references kiln_bundle kiln_cpu kiln_base)
 
 # The same sources once more: relaxed SIMD changes what every kernel header compiles to.
 file(GLOB relaxed_sources CONFIGURE_DEPENDS
@@ -31,7 +67,8 @@ list(FILTER relaxed_sources EXCLUDE REGEX "(test|bench)\\.cc$")
 kiln_library(kiln_relaxed_runtime FILES ${relaxed_sources} ${op_reference} src/ops/kernel.cc ${op_kernels}
              LINK kiln_bundle_schema)
 target_compile_options(kiln_relaxed_runtime PUBLIC -mrelaxed-simd)
-kiln_artefact(kiln-relaxed 262144 SOURCES ${runtime_entry} LINK kiln_relaxed_runtime OPTIONS -mrelaxed-simd)
+kiln_artefact(kiln-relaxed 262144 SOURCES ${one_thread_entry} LINK kiln_relaxed_runtime OPTIONS -mrelaxed-simd)
+kiln_threaded_artefact(kiln-relaxed-mt 262144 LINK kiln_relaxed_runtime FEATURES --enable-relaxed-simd)
 
 kiln_artefact(compiler 1048576 SOURCES src/wasm/compiler_abi.cc LINK kiln_compile)
 
@@ -40,4 +77,4 @@ foreach(library kiln_graph kiln_onnx kiln_op_definitions kiln_passes kiln_plan k
   target_compile_options(${library} PRIVATE -Oz)
 endforeach()
 
-add_custom_target(artefacts DEPENDS kiln-simd kiln-relaxed compiler)
+add_custom_target(artefacts DEPENDS kiln-simd kiln-relaxed kiln-simd-mt kiln-relaxed-mt compiler)

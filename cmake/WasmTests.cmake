@@ -7,7 +7,9 @@ enable_testing()
 
 # Test files are compiled once for all artefacts, except those that compile kernel headers themselves. At -O1: quick to build.
 file(GLOB_RECURSE wasm_test_files CONFIGURE_DEPENDS src/*test.cc tests/native/*.cc)
+list(FILTER wasm_test_files EXCLUDE REGEX "thread")  # std::thread is not there: tests/node starts workers
 file(GLOB wasm_header_tests CONFIGURE_DEPENDS src/cpu/*test.cc)
+list(FILTER wasm_header_tests EXCLUDE REGEX "thread")
 list(REMOVE_ITEM wasm_test_files ${wasm_header_tests})
 add_library(kiln_wasm_test_files OBJECT EXCLUDE_FROM_ALL ${wasm_test_files}
             tests/support/op_test.cc tests/support/pass_test.cc tests/support/text_front_end.cc

@@ -7,6 +7,8 @@ const kEntryPoints = {
   'index': 'js/src/index.browser.ts',
   'index.node': 'js/src/index.node.ts',
   'cli': 'js/src/cli/main.ts',
+  'kiln-thread': 'js/src/worker/thread.browser.ts',
+  'kiln-thread.node': 'js/src/worker/thread.node.ts',
 };
 
 /** Builds dist/*.js and dist/types; exits with tsc's code if the types are wrong. */

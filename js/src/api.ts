@@ -16,6 +16,7 @@ export {
   type StepInfo,
   type TensorInfo,
 } from './core/model.ts';
+export type { ThreadCount } from './core/threads.ts';
 export { compile, type CompileOptions, type NamedFiles } from './compiler/compile.ts';
 export { read_npy as readNpy, write_npy as writeNpy } from './core/npy.ts';
 export { Detector, type Detection, type DetectOptions, type DetectorOptions } from './vision/detector.ts';

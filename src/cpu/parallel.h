@@ -1,4 +1,5 @@
-// How kernels ask for threads: a fork-join over numbered tiles. The serial implementation runs them in order.
+// How kernels ask for threads: a fork-join over numbered tiles. The serial implementation runs them in order;
+// thread_pool.h has the other.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +27,9 @@ void run_tiles(const Parallel* parallel, int num_tiles, void (*task)(void* conte
 // parallel_for(args.parallel, n, [&](int tile, int thread) { … });
 template <typename F>
 void parallel_for(const Parallel* parallel, int num_tiles, F&& body) {
+  using Body = std::remove_reference_t<F>;
   run_tiles(
-      parallel, num_tiles,
-      [](void* context, int tile, int thread) { (*static_cast<std::remove_reference_t<F>*>(context))(tile, thread); },
+      parallel, num_tiles, [](void* context, int tile, int thread) { (*static_cast<Body*>(context))(tile, thread); },
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 

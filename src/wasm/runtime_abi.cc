@@ -8,6 +8,7 @@
 
 #include "runtime/session.h"
 #include "wasm/last_error.h"
+#include "wasm/threads.h"
 
 using kiln::Code;
 using kiln::IoInfo;
@@ -67,7 +68,8 @@ const char* kiln_error_message() { return kiln::last_error().message().c_str(); 
 const char* kiln_error_node() { return kiln::last_error().node().c_str(); }
 
 int32_t kiln_load(void* bundle, size_t bytes) {
-  auto session = Session::load({static_cast<const uint8_t*>(bundle), bytes}, kiln::builtin_kernels());
+  auto session =
+      Session::load({static_cast<const uint8_t*>(bundle), bytes}, kiln::builtin_kernels(), kiln::runtime_parallel());
   if (!session.ok()) {
     kiln::set_last_error(session.status());
     return 0;
@@ -184,8 +186,10 @@ int32_t kiln_run(int32_t handle, int32_t begin, int32_t end) {
     return kiln::set_last_error(
         {Code::kInvalidArgument, kiln::strf("steps %d to %d of %d", begin, end, session->num_steps())});
   }
+  kiln::begin_threaded_run();
   session->run_steps(begin, last);
-  return 0;
+  const kiln::Status status = kiln::end_threaded_run();
+  return status.ok() ? 0 : kiln::set_last_error(status);
 }
 
 const char* kiln_step_text(int32_t handle, int32_t step, int32_t what) {

@@ -1,5 +1,5 @@
-// The C ABI of the runtime artefacts (kiln-simd.wasm, kiln-relaxed.wasm): what js/src/core calls. Pointers are wasm32
-// offsets.
+// The C ABI of the runtime artefacts (kiln-*.wasm): what js/src/core calls. Pointers are wasm32 offsets. The threaded
+// ones export threads_abi.h besides.
 //
 // Errors: a call that fails returns 0 (handles, pointers) or a non-zero Code; kiln_error_*() then describe it until the
 // next call. Nothing here traps on bad arguments: handles and indices are checked.

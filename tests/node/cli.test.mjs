@@ -390,7 +390,9 @@ test('bench_prints_one_object_of_stable_keys', async (t) => {
     if (flags.length) assert.ok(result.pre_ms > 0 && result.post_ms > 0 && result.total_ms > result.median_ms / 2);
     else assert.deepEqual([result.pre_ms, result.post_ms], [0, 0]);
   }
-  const text = await ok(['bench', bundle, '--runs', '2', '--simd', 'simd'], { cwd });
+  const two = JSON.parse(await ok(['bench', bundle, '--runs', '2', '--threads', '2', '--json'], { cwd }));
+  assert.equal(two.threads, 2);
+  const text = await ok(['bench', bundle, '--runs', '2', '--simd', 'simd', '--threads', 'auto'], { cwd });
   for (const word of ['load', 'first run', 'median', 'p90', 'GFLOP/s', 'FPS'])
     assert.match(text, new RegExp(`^${word}`, 'm'));
 });

@@ -24,7 +24,12 @@ const refused = (call, message) =>
 
 test('unknown_keys_and_wrong_values_of_load_and_run_are_named', async () => {
   const cases = [
-    [() => api.load(bundle, { SIMD: 'simd' }), /^load: unknown key 'SIMD'; allowed: simd, wasm, signal, onProgress$/],
+    [() => api.load(bundle, { SIMD: 'simd' }), /^load: unknown key 'SIMD'; allowed: simd, threads, wasm, signal, onProgress$/],
+    [() => api.load(bundle, { threads: 0 }), /^load: threads=0; allowed: 'auto', whole numbers from 1 to 64$/],
+    [() => api.load(bundle, { threads: 65 }), /^load: threads=65; allowed: 'auto', whole/],
+    [() => api.load(bundle, { threads: 1.5 }), /^load: threads=1\.5; allowed: 'auto', whole/],
+    [() => api.load(bundle, { threads: NaN }), /^load: threads=NaN; allowed: 'auto', whole/],
+    [() => api.load(bundle, { threads: '2' }), /^load: threads="2"; allowed: 'auto', whole/],
     [() => api.load(bundle, null), /^load: an object is needed, got null/],
     [() => api.load(bundle, 'simd'), /^load: an object is needed, got "simd"/],
     [() => api.load(bundle, { signal: 5 }), /^load: signal=5; allowed: an AbortSignal/],
@@ -119,7 +124,7 @@ test('unknown_keys_and_wrong_values_of_vision_are_named', async (t) => {
     ],
     [
       () => Detector.load(bundle, { simd: 'simd', score: 0.5 }),
-      /^Detector\.load: unknown key 'score'; allowed: simd, wasm/,
+      /^Detector\.load: unknown key 'score'; allowed: simd, threads, wasm/,
     ],
     [() => Detector.load(bundle, null), /^Detector\.load: an object is needed, got null/],
     [

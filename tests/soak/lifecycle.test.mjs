@@ -6,17 +6,10 @@ import { make_layout } from '../../models/layouts/index.mjs';
 import { write_onnx } from '../../models/onnx_writer.mjs';
 import { api, random_tensor } from '../support/api.mjs';
 import { conv_net, deep_net } from '../support/graphs.mjs';
+import { random_numbers } from '../support/random_numbers.mjs';
 
 const share = Number(process.env.TILEKILN_SOAK_SHARE ?? 1);
 const times = (full) => Math.max(2, Math.round(full * share));
-
-/** Seeded numbers in [0, 1). */
-function* random_numbers(seed) {
-  for (let state = seed; ;) {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    yield state / 2 ** 32;
-  }
-}
 
 const nets = [conv_net(), deep_net(), write_onnx(make_layout('mobilenet_v2', { size: 96 }))];
 const bundles = await Promise.all(nets.map((onnx) => api.compile(onnx)));

@@ -8,7 +8,15 @@ import { Classifier } from '../vision/classifier.ts';
 import { Detector } from '../vision/detector.ts';
 import { ImageModel } from '../vision/image_model.ts';
 import type { StageTimes } from '../vision/stage.ts';
-import { UsageError, number_option, parse_options, print, table, type Command } from './command.ts';
+import {
+  UsageError,
+  number_option,
+  parse_options,
+  print,
+  table,
+  threads_option,
+  type Command,
+} from './command.ts';
 
 /** Value at a share of the sorted samples: 0.5 is the median. */
 export function quantile(samples: readonly number[], share: number): number {
@@ -78,7 +86,7 @@ async function frame_of(model: Model, image: string | undefined): Promise<Frame>
 
 export const bench_command: Command = {
   name: 'bench',
-  usage: 'MODEL.kiln [--runs N] [--warmup N] [--threads N] [--simd auto|simd|relaxed] [--image FILE] [--json]',
+  usage: 'MODEL.kiln [--runs N] [--warmup N] [--threads N|auto] [--simd auto|simd|relaxed] [--image FILE] [--json]',
   summary: 'time a bundle: first run, median, p90, GFLOP/s, FPS',
   run: async (args) => {
     const { values, positionals } = parse_options(args, {
@@ -92,13 +100,13 @@ export const bench_command: Command = {
     if (positionals.length !== 1) throw new UsageError(`bench needs one bundle, got ${positionals.length}`);
     const runs = number_option('runs', values.runs, 20, 1, 1_000_000, true);
     const warmup = number_option('warmup', values.warmup, 3, 0, 1_000_000, true);
-    const threads = number_option('threads', values.threads, 1, 1, 1, true);
+    const threads = threads_option(values.threads);
     const simd = values.simd ?? 'auto';
     if (simd !== 'auto' && simd !== 'simd' && simd !== 'relaxed')
       throw new UsageError(`--simd ${simd}; allowed: auto, simd, relaxed`);
 
     const start = performance.now();
-    using model = await load(positionals[0]!, { simd });
+    using model = await load(positionals[0]!, { simd, threads });
     const load_ms = performance.now() - start;
     const frame = await frame_of(model, values.image);
     const first = await frame();
@@ -126,7 +134,7 @@ export const bench_command: Command = {
     const result = {
       model: positionals[0]!,
       runs,
-      threads,
+      threads: model.threads,
       simd: model.simd,
       load_ms,
       first_ms,
@@ -148,7 +156,7 @@ export const bench_command: Command = {
     const ms = (value: number): string => `${value.toFixed(2)} ms`;
     print(
       table([
-        [result.model, `${runs} runs, ${threads} thread, ${result.simd}`],
+        [result.model, `${runs} runs, ${result.threads} thread${result.threads === 1 ? '' : 's'}, ${result.simd}`],
         ['load', ms(load_ms)],
         ['first run', ms(first_ms)],
         ['median', ms(median_ms)],

@@ -1,19 +1,24 @@
 // tilekiln classify: the likeliest classes of each image.
 import { read_image } from '../targets/node_image.ts';
 import { Classifier, type ClassScore } from '../vision/classifier.ts';
-import { UsageError, number_option, parse_options, print, say, table, type Command } from './command.ts';
+import { UsageError, number_option, parse_options, print, say, table, threads_option, type Command } from './command.ts';
 
 export const classify_command: Command = {
   name: 'classify',
-  usage: 'MODEL.kiln IMAGE… [--json] [--top 5]',
+  usage: 'MODEL.kiln IMAGE… [--json] [--top 5] [--threads N|auto]',
   summary: 'tell what images show',
   run: async (args) => {
-    const { values, positionals } = parse_options(args, { json: { type: 'boolean' }, top: { type: 'string' } });
+    const { values, positionals } = parse_options(args, {
+      json: { type: 'boolean' },
+      top: { type: 'string' },
+      threads: { type: 'string' },
+    });
     const [bundle, ...images] = positionals;
     if (bundle === undefined || images.length === 0)
       throw new UsageError('classify needs a bundle and at least one image');
     const top = number_option('top', values.top, 5, 1, 1_000_000, true);
-    using classifier = await Classifier.load(bundle);
+    const threads = threads_option(values.threads);
+    using classifier = await Classifier.load(bundle, { threads });
     const results: { image: string; classes: readonly ClassScore[] }[] = [];
     let failed = 0;
     for (const image of images) {

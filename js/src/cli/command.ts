@@ -3,6 +3,7 @@ import { readFile, realpath, stat, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import { KilnError } from '../core/errors.ts';
+import { kMostThreads, type ThreadCount } from '../core/threads.ts';
 import { write_atomically } from '../targets/atomic_file.ts';
 
 /** Wrong arguments: the CLI prints the message and the command's usage and exits with 2. */
@@ -76,6 +77,14 @@ export function number_option(
     throw new UsageError(`--${name}=${text}; allowed: ${whole ? 'whole numbers' : 'numbers'} from ${low} to ${high}`);
   }
   return value;
+}
+
+/** --threads N or auto, the default. */
+export function threads_option(text: string | undefined): ThreadCount {
+  if (text === undefined || text === 'auto') return 'auto';
+  if (!/^\d+$/.test(text) || Number(text) < 1 || Number(text) > kMostThreads)
+    throw new UsageError(`--threads=${text}; allowed: auto, whole numbers from 1 to ${kMostThreads}`);
+  return Number(text);
 }
 
 /** The bytes of a file that the user named. */

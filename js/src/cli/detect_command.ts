@@ -12,6 +12,7 @@ import {
   print,
   say,
   table,
+  threads_option,
   type Command,
 } from './command.ts';
 
@@ -54,7 +55,7 @@ function annotated_path(path: string, index: number, count: number): string {
 
 export const detect_command: Command = {
   name: 'detect',
-  usage: 'MODEL.kiln IMAGE… [--json] [--score 0.25] [--iou 0.45] [--max-det 300] [--decoder NAME] [--annotate OUT.png]',
+  usage: 'MODEL.kiln IMAGE… [--json] [--score 0.25] [--iou 0.45] [--max-det 300] [--decoder NAME] [--annotate OUT.png] [--threads N|auto]',
   summary: 'find objects in images',
   run: async (args) => {
     const { values, positionals } = parse_options(args, {
@@ -64,6 +65,7 @@ export const detect_command: Command = {
       'max-det': { type: 'string' },
       'decoder': { type: 'string' },
       'annotate': { type: 'string' },
+      'threads': { type: 'string' },
     });
     const [bundle, ...images] = positionals;
     if (bundle === undefined || images.length === 0)
@@ -77,11 +79,13 @@ export const detect_command: Command = {
     if (values.annotate !== undefined && !/\.(png|jpe?g|webp)$/i.test(values.annotate)) {
       throw new UsageError(`--annotate ${values.annotate}; allowed endings: .png, .jpg, .webp`);
     }
+    const threads = threads_option(values.threads);
     const drawings = images.map((_, index) => annotated_path(values.annotate ?? '', index, images.length));
     if (values.annotate !== undefined) {
       for (const path of drawings) await check_overwrites('--annotate', path, positionals);
     }
-    using detector = await Detector.load(bundle, { decoder: values.decoder as DecoderName | undefined });
+    const decoder = values.decoder as DecoderName | undefined;
+    using detector = await Detector.load(bundle, { decoder, threads });
     const results: ImageDetections[] = [];
     let failed = 0;
     for (const [index, image] of images.entries()) {

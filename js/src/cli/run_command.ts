@@ -13,6 +13,7 @@ import {
   parse_options,
   print,
   read_user_file,
+  threads_option,
   write_user_file,
   type Command,
 } from './command.ts';
@@ -59,17 +60,19 @@ async function make_folder(path: string): Promise<void> {
 
 export const run_command: Command = {
   name: 'run',
-  usage: 'MODEL.kiln --input NAME=FILE.npy|FILE.pb … --output-dir DIR',
+  usage: 'MODEL.kiln --input NAME=FILE.npy|FILE.pb … --output-dir DIR [--threads N|auto]',
   summary: 'run a bundle on tensors from files',
   run: async (args) => {
     const { values, positionals } = parse_options(args, {
       'input': { type: 'string', multiple: true },
       'output-dir': { type: 'string' },
+      'threads': { type: 'string' },
     });
     if (positionals.length !== 1) throw new UsageError(`run needs one bundle, got ${positionals.length}`);
     const folder = values['output-dir'];
     if (folder === undefined) throw new UsageError('run needs --output-dir DIR');
-    using model = await load(positionals[0]!);
+    const threads = threads_option(values.threads);
+    using model = await load(positionals[0]!, { threads });
     const files = (values.input ?? []).map((input): [name: string, path: string] => {
       const equals = input.indexOf('=');
       const only = model.inputs.length === 1 && equals < 0 ? model.inputs[0]!.name : undefined;

@@ -2,6 +2,7 @@
 import { full_message, KilnError } from './errors.ts';
 import { value_text } from './options.ts';
 import { platform } from './platform.ts';
+import { automatic_threads, single_thread_reason } from './threads.ts';
 
 /** Which instructions the runtime uses. `relaxed` adds relaxed SIMD (fused multiply-add) to `simd`. */
 export type SimdLevel = 'simd' | 'relaxed';
@@ -29,9 +30,9 @@ export interface Capabilities {
   readonly simd: boolean;
   /** Relaxed SIMD: fused multiply-add, about twice as fast. */
   readonly relaxed: boolean;
-  /** Threads that a run uses. */
+  /** Threads that a run uses if `load` is not told: cores, at most 8, or 1 where there can be no more. */
   readonly threads: number;
-  /** A sentence for each thing that is missing. */
+  /** A sentence for each thing that is missing, with the remedy where there is one. */
   readonly notes: readonly string[];
 }
 
@@ -47,12 +48,13 @@ const kNoRelaxed = 'this engine has no relaxed SIMD (Node 20: --experimental-was
 export function capabilities(): Capabilities {
   const simd = validates(kSimdProbe);
   const relaxed = validates(kRelaxedProbe);
+  const reason = single_thread_reason();
   const notes = [
     ...(simd ? [] : [kNoSimd]),
     ...(relaxed ? [] : [kNoRelaxed]),
-    'one thread: this version has no threaded runtime, so COOP and COEP headers are not needed',
+    ...(reason ? [`one thread: ${reason}`] : []),
   ];
-  return { simd, relaxed, threads: 1, notes };
+  return { simd, relaxed, threads: automatic_threads(), notes };
 }
 
 const compiled = new Map<string, Promise<WebAssembly.Module>>();
@@ -136,10 +138,19 @@ export async function artefact_module(name: string, override?: WasmSource): Prom
   return module;
 }
 
+/** Whether the artefact runs over shared memory, which is made outside. */
+export function is_threaded(module: WebAssembly.Module): boolean {
+  return WebAssembly.Module.imports(module).some(({ kind }) => kind === 'memory');
+}
+
 /** Imports that the artefacts may name: no file system, no clock, no environment. */
-function stub_imports(module: WebAssembly.Module): WebAssembly.Imports {
+function stub_imports(module: WebAssembly.Module, memory: WebAssembly.Memory | undefined): WebAssembly.Imports {
   const imports: Record<string, Record<string, WebAssembly.ImportValue>> = {};
   for (const { module: space, name, kind } of WebAssembly.Module.imports(module)) {
+    if (kind === 'memory' && memory) {
+      (imports[space] ??= {})[name] = memory;
+      continue;
+    }
     if (kind !== 'function') throw new KilnError('INTERNAL', `the artefact imports a ${kind} '${space}.${name}'`);
     const aborts = name === 'proc_exit';
     (imports[space] ??= {})[name] = aborts
@@ -151,11 +162,18 @@ function stub_imports(module: WebAssembly.Module): WebAssembly.Imports {
   return imports;
 }
 
-/** A fresh instance with memory of its own: dropping it gives the memory back. */
-export async function instantiate(module: WebAssembly.Module): Promise<WebAssembly.Instance> {
+/**
+ * A fresh instance with memory of its own: dropping it gives the memory back.
+ * @param memory of a threaded artefact, used by nobody else yet
+ */
+export async function instantiate(
+  module: WebAssembly.Module,
+  memory?: WebAssembly.Memory,
+): Promise<WebAssembly.Instance> {
   try {
-    const instance = await WebAssembly.instantiate(module, stub_imports(module));
-    (instance.exports['_initialize'] as (() => void) | undefined)?.();
+    const instance = await WebAssembly.instantiate(module, stub_imports(module, memory));
+    const start = instance.exports['_initialize'] ?? instance.exports['__wasm_call_ctors'];
+    (start as (() => void) | undefined)?.();
     return instance;
   } catch (error) {
     if (error instanceof KilnError) throw error;

@@ -1,5 +1,12 @@
 // A loaded bundle: its inputs, outputs and metadata, and run().
-import { artefact_module, instantiate, pick_simd, type SimdLevel, type WasmSource } from './artefact.ts';
+import {
+  artefact_module,
+  instantiate,
+  is_threaded,
+  pick_simd,
+  type SimdLevel,
+  type WasmSource,
+} from './artefact.ts';
 import { KilnError, throw_if_aborted } from './errors.ts';
 import { Native, kCount } from './native.ts';
 import { write_feed, type Feed } from './feed.ts';
@@ -7,6 +14,7 @@ import { check_options, describe_value, is_object, kAny, kSignal, type OptionTab
 import { batch_of, profile_for, type IoShape } from './profiles.ts';
 import { kLongCallOptions, read_source, source_name, type LongCallOptions, type ModelSource } from './source.ts';
 import { describe_non_bundle } from './sniff.ts';
+import { kThreads, shared_memory, ThreadTeam, wanted_threads, type ThreadCount } from './threads.ts';
 import { array_type, check_whole, dtype_name, num_elements, Tensor, type DType, type TypedArray } from './tensor.ts';
 
 /** An input or output of a model. */
@@ -30,11 +38,22 @@ export type Feeds = Readonly<Record<string, Feed>>;
 export interface LoadOptions extends LongCallOptions {
   /** Instructions to use; 'auto' (the default) takes the best that the engine has. */
   readonly simd?: SimdLevel | 'auto' | undefined;
+  /**
+   * Threads of a run, 1 to 64, the calling one among them; 'auto' (the default) takes the machine's cores, at most 8. Where
+   * there can be no more than one (in pages without COOP and COEP headers) it is one: see {@link Model.threads}. Results do
+   * not depend on it.
+   */
+  readonly threads?: ThreadCount | undefined;
   /** The runtime's wasm, if it does not lie beside the package. */
   readonly wasm?: WasmSource | undefined;
 }
 
-export const kLoadOptions: OptionTable<keyof LoadOptions> = { simd: kAny, wasm: kAny, ...kLongCallOptions };
+export const kLoadOptions: OptionTable<keyof LoadOptions> = {
+  simd: kAny,
+  threads: kThreads,
+  wasm: kAny,
+  ...kLongCallOptions,
+};
 
 /** Options of `run`. */
 export interface RunOptions {
@@ -94,14 +113,19 @@ export class Model {
 
   #native: Native | undefined;
   readonly #handle: number;
+  readonly #team: ThreadTeam | undefined;
+  readonly #notes: readonly string[];
   readonly #shapes: readonly IoShape[]; // inputs and outputs of each profile
   #running: Promise<unknown> = Promise.resolve();
 
   /** Not public: use {@link load}. */
-  constructor(native: Native, handle: number, simd: SimdLevel) {
+  constructor(native: Native, handle: number, simd: SimdLevel, team: ThreadTeam | undefined, notes: readonly string[]) {
     this.#native = native;
     this.#handle = handle;
+    this.#team = team;
+    this.#notes = notes;
     this.simd = simd;
+    if (team) undisposed.register(this, team, this);
     const num_profiles = this.#count('profiles');
     const shape_of = (profile: number, io: number, index: number): number[] =>
       Array.from({ length: native.exports.kiln_io_rank(handle, profile, io, index) }, (_, axis) =>
@@ -176,6 +200,16 @@ export class Model {
     }));
   }
 
+  /** Threads that a run has right now: workers may come late, and are fewer if some could not be started. */
+  get threads(): number {
+    return this.#alive().exports.kiln_threads_running?.() ?? 1;
+  }
+
+  /** A sentence for each thread that is missing, and why. */
+  get notes(): readonly string[] {
+    return [...this.#notes, ...(this.#team?.notes ?? [])];
+  }
+
   /** Bytes that this model holds right now. */
   memory(): ModelMemory {
     return {
@@ -187,9 +221,11 @@ export class Model {
     };
   }
 
-  /** Gives the instance and all its memory back. A run in progress finishes first or fails; later calls throw. */
+  /** Ends the workers, gives the instance and all its memory back. A run in progress fails; later calls throw. */
   dispose(): void {
     if (!this.#native) return;
+    this.#team?.stop();
+    undisposed.unregister(this);
     this.#native.exports.kiln_unload(this.#handle);
     this.#native = undefined;
   }
@@ -346,6 +382,68 @@ export class Model {
   }
 }
 
+// Workers hold their model's memory: a model that is dropped without dispose() would stay for ever.
+const undisposed = new FinalizationRegistry((team: ThreadTeam) => team.stop());
+
+const kReadyMs = 250; // workers start while the bundle is read; those that take longer join a run later
+
+interface SetUp {
+  readonly source: ModelSource;
+  readonly bytes: Uint8Array;
+  readonly simd: SimdLevel;
+  readonly team: ThreadTeam | undefined;
+  readonly notes: readonly string[];
+}
+
+/** The model in an instance of its own, of a module for its threads. */
+async function set_up(module: WebAssembly.Module, options: LoadOptions, what: SetUp): Promise<Model> {
+  const { source, bytes, simd, team, notes } = what;
+  const memory = is_threaded(module) ? shared_memory() : undefined;
+  const native = new Native(await instantiate(module, memory));
+  throw_if_aborted(options.signal);
+  if (memory) team?.attach(native, module, memory);
+  const pointer = native.alloc(bytes.length, 'the bundle');
+  native.bytes(pointer, bytes.length).set(bytes);
+  const handle = native.exports.kiln_load(pointer, bytes.length);
+  if (handle === 0) {
+    const error = native.last_error();
+    throw new KilnError(error.code, `${source_name(source)}: ${error.message}`, { node: error.node });
+  }
+  await team?.ready(kReadyMs);
+  throw_if_aborted(options.signal);
+  options.onProgress?.({ stage: 'set-up', loaded: 1, total: 1 });
+  return new Model(native, handle, simd, team, notes);
+}
+
+const artefact_name = (simd: SimdLevel, threads: number): string => `kiln-${simd}${threads > 1 ? '-mt' : ''}.wasm`;
+
+async function load_with(
+  team: ThreadTeam | undefined,
+  notes: readonly string[],
+  source: ModelSource,
+  options: LoadOptions,
+): Promise<Model> {
+  const simd = pick_simd(options.simd ?? 'auto');
+  const opening = artefact_module(artefact_name(simd, team?.threads ?? 1), options.wasm);
+  opening.catch(() => {}); // reported below; what is wrong with the model itself comes first
+  const bytes = await read_source(source, options);
+  const complaint = describe_non_bundle(bytes);
+  if (complaint) throw new KilnError(complaint.code, `${source_name(source)}: ${complaint.message}`);
+  const module = await opening;
+  const alone = (why: string): SetUp => {
+    team?.stop();
+    return { source, bytes, simd, team: undefined, notes: [...notes, `one thread: ${why}`] };
+  };
+  if (team && !is_threaded(module)) return set_up(module, options, alone('the runtime given as `wasm` has no more'));
+  try {
+    return await set_up(module, options, { source, bytes, simd, team, notes });
+  } catch (error) {
+    // Shared memory is reserved up to its maximum, which may be small: memory of one thread may grow further.
+    if (!team || options.wasm !== undefined || !(error instanceof KilnError) || error.code !== 'OUT_OF_MEMORY') throw error;
+    return set_up(await artefact_module(artefact_name(simd, 1)), options, alone(error.message));
+  }
+}
+
 /**
  * Loads a `.kiln` bundle.
  * @param source URL or path string, URL, Response, Blob or File, ArrayBuffer, Uint8Array (neither detached nor kept)
@@ -355,21 +453,13 @@ export class Model {
  */
 export async function load(source: ModelSource, options: LoadOptions = {}): Promise<Model> {
   check_options('load', options, kLoadOptions);
-  const simd = pick_simd(options.simd ?? 'auto');
-  const module = artefact_module(simd === 'relaxed' ? 'kiln-relaxed.wasm' : 'kiln-simd.wasm', options.wasm);
-  module.catch(() => {}); // reported below; what is wrong with the model itself comes first
-  const bytes = await read_source(source, options);
-  const complaint = describe_non_bundle(bytes);
-  if (complaint) throw new KilnError(complaint.code, `${source_name(source)}: ${complaint.message}`);
-  const native = new Native(await instantiate(await module));
-  throw_if_aborted(options.signal);
-  const pointer = native.alloc(bytes.length, 'the bundle');
-  native.bytes(pointer, bytes.length).set(bytes);
-  const handle = native.exports.kiln_load(pointer, bytes.length);
-  if (handle === 0) {
-    const error = native.last_error();
-    throw new KilnError(error.code, `${source_name(source)}: ${error.message}`, { node: error.node });
+  pick_simd(options.simd ?? 'auto'); // refused before workers start
+  const { threads, note } = wanted_threads(options.threads ?? 'auto');
+  const team = threads > 1 ? new ThreadTeam(threads) : undefined; // now: they start while the bundle is read
+  try {
+    return await load_with(team, note ? [note] : [], source, options);
+  } catch (error) {
+    team?.stop();
+    throw error;
   }
-  options.onProgress?.({ stage: 'set-up', loaded: 1, total: 1 });
-  return new Model(native, handle, simd);
 }

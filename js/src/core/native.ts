@@ -1,7 +1,7 @@
 // The C ABI of a runtime artefact (src/wasm/runtime_abi.h) with its types, and the text and byte moves across it.
 import { error_code, KilnError } from './errors.ts';
 
-/** Exports of kiln-*.wasm. Pointers are byte offsets into `memory`. */
+/** Exports of kiln-*.wasm; those of the threaded ones may be absent. Pointers are byte offsets into `memory`. */
 export interface RuntimeExports {
   readonly memory: WebAssembly.Memory;
   kiln_abi_version(): number;
@@ -41,6 +41,12 @@ export interface RuntimeExports {
   ): number;
   kiln_detect(request: number, request_bytes: number, detections: number, max_detections: number): number;
   kiln_top_k(scores: number, n: number, k: number, apply_softmax: number, indices: number, out_scores: number): number;
+  kiln_threads_start?(num_threads: number, num_cores: number, may_sleep: number): number;
+  kiln_thread_stack?(thread: number): number;
+  kiln_thread_tls?(thread: number): number;
+  kiln_thread_died?(thread: number): void;
+  kiln_threads_running?(): number;
+  kiln_threads_stop?(): void;
 }
 
 /** `what` of kiln_count. */
@@ -88,7 +94,7 @@ export class Native {
     if (pointer === 0) return '';
     const begin = pointer >>> 0; // wasm's i32 is signed in JS
     const memory = new Uint8Array(this.exports.memory.buffer);
-    return decoder.decode(memory.subarray(begin, memory.indexOf(0, begin)));
+    return decoder.decode(memory.slice(begin, memory.indexOf(0, begin))); // a copy: it takes no shared memory
   }
 
   /** Where the current profile's input (io 0) or output (io 1) lies. */

@@ -1,4 +1,5 @@
-// What differs between Node and browsers, behind one interface: reading files and finding the wasm artefacts.
+// What differs between Node and browsers, behind one interface: reading files, finding the wasm artefacts, starting workers.
+import type { ThreadEvents, ThreadWorker } from '../worker/protocol.ts';
 
 /** Supplied once by each entry point (index.node.ts, index.browser.ts). */
 export interface Platform {
@@ -9,6 +10,11 @@ export interface Platform {
   readonly open_artefact: (name: string) => Promise<Response | Uint8Array<ArrayBuffer>>;
   /** Where that artefact lies, for error messages. */
   readonly artefact_url: (name: string) => string;
+  /** Threads that the machine runs at once. */
+  readonly num_cores: () => number;
+  readonly can_start_workers: () => boolean;
+  /** Starts a pool's worker from its script beside the module; it keeps no process alive. May throw. */
+  readonly start_worker: (events: ThreadEvents) => ThreadWorker;
 }
 
 let current: Platform | undefined;
