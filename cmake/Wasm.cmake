@@ -41,7 +41,7 @@ function(kiln_threaded_artefact name stack_bytes)
   add_custom_target(${name} DEPENDS "${artefact}")
 endfunction()
 
-set(runtime_entry src/wasm/runtime_abi.cc src/wasm/last_error.cc src/wasm/vision_abi.cc)
+set(runtime_entry src/wasm/runtime_abi.cc src/wasm/last_error.cc src/wasm/vision_abi.cc src/wasm/tile_abi.cc)
 set(threads_entry src/wasm/threads_abi.cc)
 
 # What runs once a load is small rather than quick; the plain forms of operators are in between.

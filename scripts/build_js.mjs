@@ -6,6 +6,7 @@ import { root, run } from './run_stage.mjs';
 const kEntryPoints = {
   'index': 'js/src/index.browser.ts',
   'index.node': 'js/src/index.node.ts',
+  'index.node_fast': 'js/src/index.node_fast.ts',
   'cli': 'js/src/cli/main.ts',
   'kiln-thread': 'js/src/worker/thread.browser.ts',
   'kiln-thread.node': 'js/src/worker/thread.node.ts',

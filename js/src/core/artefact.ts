@@ -2,6 +2,7 @@
 import { full_message, KilnError } from './errors.ts';
 import { value_text } from './options.ts';
 import { platform } from './platform.ts';
+import { chosen_tile } from './tile_choice.ts';
 import { automatic_threads, single_thread_reason } from './threads.ts';
 
 /** Which instructions the runtime uses. `relaxed` adds relaxed SIMD (fused multiply-add) to `simd`. */
@@ -32,6 +33,8 @@ export interface Capabilities {
   readonly relaxed: boolean;
   /** Threads that a run uses if `load` is not told: cores, at most 8, or 1 where there can be no more. */
   readonly threads: number;
+  /** Register tile that models get, timed when the first one was loaded; undefined before. */
+  readonly tile: string | undefined;
   /** A sentence for each thing that is missing, with the remedy where there is one. */
   readonly notes: readonly string[];
 }
@@ -54,7 +57,7 @@ export function capabilities(): Capabilities {
     ...(relaxed ? [] : [kNoRelaxed]),
     ...(reason ? [`one thread: ${reason}`] : []),
   ];
-  return { simd, relaxed, threads: automatic_threads(), notes };
+  return { simd, relaxed, threads: automatic_threads(), tile: chosen_tile(), notes };
 }
 
 const compiled = new Map<string, Promise<WebAssembly.Module>>();

@@ -1,19 +1,13 @@
 // A loaded bundle: its inputs, outputs and metadata, and run().
-import {
-  artefact_module,
-  instantiate,
-  is_threaded,
-  pick_simd,
-  type SimdLevel,
-  type WasmSource,
-} from './artefact.ts';
+import { artefact_module, instantiate, is_threaded, pick_simd, type SimdLevel, type WasmSource } from './artefact.ts';
 import { KilnError, throw_if_aborted } from './errors.ts';
 import { Native, kCount } from './native.ts';
 import { write_feed, type Feed } from './feed.ts';
-import { check_options, describe_value, is_object, kAny, kSignal, type OptionTable } from './options.ts';
+import { check_options, describe_value, is_object, is_text, kAny, kSignal, type OptionTable } from './options.ts';
 import { batch_of, profile_for, type IoShape } from './profiles.ts';
 import { kLongCallOptions, read_source, source_name, type LongCallOptions, type ModelSource } from './source.ts';
 import { describe_non_bundle } from './sniff.ts';
+import { choose_tile } from './tile_choice.ts';
 import { kThreads, shared_memory, ThreadTeam, wanted_threads, type ThreadCount } from './threads.ts';
 import { array_type, check_whole, dtype_name, num_elements, Tensor, type DType, type TypedArray } from './tensor.ts';
 
@@ -44,6 +38,11 @@ export interface LoadOptions extends LongCallOptions {
    * not depend on it.
    */
   readonly threads?: ThreadCount | undefined;
+  /**
+   * Register tile of convolutions and products, "4x8", "6x8" or "6x16"; 'auto' (the default) times them once, for some
+   * milliseconds, and takes the fastest. Results do not depend on it.
+   */
+  readonly tile?: string | undefined;
   /** The runtime's wasm, if it does not lie beside the package. */
   readonly wasm?: WasmSource | undefined;
 }
@@ -51,6 +50,7 @@ export interface LoadOptions extends LongCallOptions {
 export const kLoadOptions: OptionTable<keyof LoadOptions> = {
   simd: kAny,
   threads: kThreads,
+  tile: [is_text, "a text: 'auto', '4x8', '6x8' or '6x16'"],
   wasm: kAny,
   ...kLongCallOptions,
 };
@@ -110,6 +110,8 @@ export class Model {
   readonly metadata: Readonly<Record<string, string>>;
   /** Which artefact runs it. */
   readonly simd: SimdLevel;
+  /** Register tile of its convolutions and products. */
+  readonly tile: string;
 
   #native: Native | undefined;
   readonly #handle: number;
@@ -119,12 +121,19 @@ export class Model {
   #running: Promise<unknown> = Promise.resolve();
 
   /** Not public: use {@link load}. */
-  constructor(native: Native, handle: number, simd: SimdLevel, team: ThreadTeam | undefined, notes: readonly string[]) {
+  constructor(
+    native: Native,
+    handle: number,
+    kernels: { readonly simd: SimdLevel; readonly tile: string },
+    team: ThreadTeam | undefined,
+    notes: readonly string[],
+  ) {
     this.#native = native;
     this.#handle = handle;
     this.#team = team;
     this.#notes = notes;
-    this.simd = simd;
+    this.simd = kernels.simd;
+    this.tile = kernels.tile;
     if (team) undisposed.register(this, team, this);
     const num_profiles = this.#count('profiles');
     const shape_of = (profile: number, io: number, index: number): number[] =>
@@ -401,6 +410,7 @@ async function set_up(module: WebAssembly.Module, options: LoadOptions, what: Se
   const memory = is_threaded(module) ? shared_memory() : undefined;
   const native = new Native(await instantiate(module, memory));
   throw_if_aborted(options.signal);
+  const tile = choose_tile(native, simd, options.tile ?? 'auto'); // before workers could disturb the timing
   if (memory) team?.attach(native, module, memory);
   const pointer = native.alloc(bytes.length, 'the bundle');
   native.bytes(pointer, bytes.length).set(bytes);
@@ -412,7 +422,7 @@ async function set_up(module: WebAssembly.Module, options: LoadOptions, what: Se
   await team?.ready(kReadyMs);
   throw_if_aborted(options.signal);
   options.onProgress?.({ stage: 'set-up', loaded: 1, total: 1 });
-  return new Model(native, handle, simd, team, notes);
+  return new Model(native, handle, { simd, tile }, team, notes);
 }
 
 const artefact_name = (simd: SimdLevel, threads: number): string => `kiln-${simd}${threads > 1 ? '-mt' : ''}.wasm`;
@@ -439,7 +449,8 @@ async function load_with(
     return await set_up(module, options, { source, bytes, simd, team, notes });
   } catch (error) {
     // Shared memory is reserved up to its maximum, which may be small: memory of one thread may grow further.
-    if (!team || options.wasm !== undefined || !(error instanceof KilnError) || error.code !== 'OUT_OF_MEMORY') throw error;
+    if (!team || options.wasm !== undefined || !(error instanceof KilnError) || error.code !== 'OUT_OF_MEMORY')
+      throw error;
     return set_up(await artefact_module(artefact_name(simd, 1)), options, alone(error.message));
   }
 }

@@ -26,6 +26,12 @@ export interface RuntimeExports {
   kiln_run(handle: number, begin: number, end: number): number;
   kiln_step_text(handle: number, step: number, what: number): number;
   kiln_step_macs(handle: number, step: number): number;
+  kiln_num_tiles(): number;
+  kiln_tile_name(tile: number): number;
+  kiln_try_tile(tile: number, num_calls: number): number;
+  kiln_select_tile(tile: number): void;
+  kiln_selected_tile(): number;
+  kiln_self_check(): number;
   kiln_preprocess(
     image: number,
     width: number,

@@ -336,10 +336,10 @@ void prepare_winograd(const KernelArgs& args) {
   const int32_t panels = num_panels(make_image(args.out[0], true).c);
   auto* out = static_cast<float*>(args.prepared);
   const float* packed = args.in[1].as<float>();
-  for (int32_t p = 0; p < panels; ++p) {
+  parallel_for(args.parallel, panels, [&](int p, int) {
     prepare_panel(channels, packed + p * (kPanelColumns * (9 * int64_t{channels} + 1)) + kPanelColumns,
                   out + int64_t{p} * kWinogradProducts * channels * kPanelColumns);
-  }
+  });
 }
 
 Status check_winograd(const KernelArgs& args) {
