@@ -11,7 +11,9 @@ const out = 'public';
 mkdirSync(out, { recursive: true });
 await build({ entryPoints: ['main.mjs'], outfile: join(out, 'main.js'), bundle: true, format: 'esm', minify: true });
 // Vite and webpack 5 copy these by themselves, since the package names them by `new URL('…', import.meta.url)`.
-const kNames = ['kiln-simd', 'kiln-relaxed', 'kiln-simd-mt', 'kiln-relaxed-mt', 'compiler'].map((name) => `${name}.wasm`);
+const kNames = ['kiln-simd', 'kiln-relaxed', 'kiln-simd-mt', 'kiln-relaxed-mt', 'compiler'].map(
+  (name) => `${name}.wasm`,
+);
 for (const name of [...kNames, 'kiln-thread.js']) {
   copyFileSync(fileURLToPath(import.meta.resolve(`tilekiln/${name}`)), join(out, name));
 }

@@ -13,7 +13,10 @@ test('capabilities_without_isolation', options, async (t) => {
   assert.equal(can.relaxed, true);
   assert.equal(can.threads, 1);
   const [note, ...more] = can.notes;
-  assert.match(note, /^one thread: .*'Cross-Origin-Opener-Policy: same-origin'.*'Cross-Origin-Embedder-Policy: require-/);
+  assert.match(
+    note,
+    /^one thread: .*'Cross-Origin-Opener-Policy: same-origin'.*'Cross-Origin-Embedder-Policy: require-/,
+  );
   assert.deepEqual(more, []);
   assert.deepEqual(complaints, []);
 });

@@ -24,7 +24,10 @@ const refused = (call, message) =>
 
 test('unknown_keys_and_wrong_values_of_load_and_run_are_named', async () => {
   const cases = [
-    [() => api.load(bundle, { SIMD: 'simd' }), /^load: unknown key 'SIMD'; allowed: simd, threads, wasm, signal, onProgress$/],
+    [
+      () => api.load(bundle, { SIMD: 'simd' }),
+      /^load: unknown key 'SIMD'; allowed: simd, threads, wasm, signal, onProgress$/,
+    ],
     [() => api.load(bundle, { threads: 0 }), /^load: threads=0; allowed: 'auto', whole numbers from 1 to 64$/],
     [() => api.load(bundle, { threads: 65 }), /^load: threads=65; allowed: 'auto', whole/],
     [() => api.load(bundle, { threads: 1.5 }), /^load: threads=1\.5; allowed: 'auto', whole/],

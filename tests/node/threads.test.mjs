@@ -34,8 +34,7 @@ async function bits(model, options) {
   return Buffer.concat(Object.values(outputs).map(({ data }) => Buffer.from(data.buffer)));
 }
 
-const is_shared = (model) =>
-  model.exclusive(({ native }) => native.exports.memory.buffer instanceof SharedArrayBuffer);
+const is_shared = (model) => model.exclusive(({ native }) => native.exports.memory.buffer instanceof SharedArrayBuffer);
 
 /** Workers that are started while `body` runs; each has `ended`, a promise. */
 async function workers_of(body) {

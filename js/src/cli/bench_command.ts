@@ -8,15 +8,7 @@ import { Classifier } from '../vision/classifier.ts';
 import { Detector } from '../vision/detector.ts';
 import { ImageModel } from '../vision/image_model.ts';
 import type { StageTimes } from '../vision/stage.ts';
-import {
-  UsageError,
-  number_option,
-  parse_options,
-  print,
-  table,
-  threads_option,
-  type Command,
-} from './command.ts';
+import { UsageError, number_option, parse_options, print, table, threads_option, type Command } from './command.ts';
 
 /** Value at a share of the sorted samples: 0.5 is the median. */
 export function quantile(samples: readonly number[], share: number): number {

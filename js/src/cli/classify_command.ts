@@ -1,7 +1,16 @@
 // tilekiln classify: the likeliest classes of each image.
 import { read_image } from '../targets/node_image.ts';
 import { Classifier, type ClassScore } from '../vision/classifier.ts';
-import { UsageError, number_option, parse_options, print, say, table, threads_option, type Command } from './command.ts';
+import {
+  UsageError,
+  number_option,
+  parse_options,
+  print,
+  say,
+  table,
+  threads_option,
+  type Command,
+} from './command.ts';
 
 export const classify_command: Command = {
   name: 'classify',

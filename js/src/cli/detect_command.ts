@@ -55,7 +55,8 @@ function annotated_path(path: string, index: number, count: number): string {
 
 export const detect_command: Command = {
   name: 'detect',
-  usage: 'MODEL.kiln IMAGE… [--json] [--score 0.25] [--iou 0.45] [--max-det 300] [--decoder NAME] [--annotate OUT.png] [--threads N|auto]',
+  usage:
+    'MODEL.kiln IMAGE… [--json] [--score 0.25] [--iou 0.45] [--max-det 300] [--decoder NAME] [--annotate OUT.png] [--threads N|auto]',
   summary: 'find objects in images',
   run: async (args) => {
     const { values, positionals } = parse_options(args, {

@@ -1,12 +1,5 @@
 // A loaded bundle: its inputs, outputs and metadata, and run().
-import {
-  artefact_module,
-  instantiate,
-  is_threaded,
-  pick_simd,
-  type SimdLevel,
-  type WasmSource,
-} from './artefact.ts';
+import { artefact_module, instantiate, is_threaded, pick_simd, type SimdLevel, type WasmSource } from './artefact.ts';
 import { KilnError, throw_if_aborted } from './errors.ts';
 import { Native, kCount } from './native.ts';
 import { write_feed, type Feed } from './feed.ts';
@@ -439,7 +432,8 @@ async function load_with(
     return await set_up(module, options, { source, bytes, simd, team, notes });
   } catch (error) {
     // Shared memory is reserved up to its maximum, which may be small: memory of one thread may grow further.
-    if (!team || options.wasm !== undefined || !(error instanceof KilnError) || error.code !== 'OUT_OF_MEMORY') throw error;
+    if (!team || options.wasm !== undefined || !(error instanceof KilnError) || error.code !== 'OUT_OF_MEMORY')
+      throw error;
     return set_up(await artefact_module(artefact_name(simd, 1)), options, alone(error.message));
   }
 }

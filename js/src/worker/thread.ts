@@ -9,7 +9,10 @@ interface ThreadExports {
 }
 
 /** Takes tiles until the pool is stopped, and says so before; a trap is told to the pool first, since a run may wait for it. */
-export function run_thread({ module, memory, thread, stack, tls }: ThreadStart, tell: (news: ThreadNews) => void): void {
+export function run_thread(
+  { module, memory, thread, stack, tls }: ThreadStart,
+  tell: (news: ThreadNews) => void,
+): void {
   let exports: ThreadExports | undefined;
   try {
     const instance = new WebAssembly.Instance(module, { env: { memory } });
