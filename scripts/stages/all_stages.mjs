@@ -36,6 +36,11 @@ export const all_stages = [
     run: async () => (await preset('dev')) || ctest('dev', '-E', '^conformance$'),
   },
   {
+    name: 'tsan',
+    what: 'the thread pool, and a model on it, under ThreadSanitizer',
+    run: async () => (await preset('tsan', ['kiln_thread_tests'])) || run('build/tsan/kiln_thread_tests', []),
+  },
+  {
     name: 'conformance',
     what: 'ONNX node vectors, compiled and run natively under ASan and UBSan',
     run: async () => (await preset('dev', ['kiln_conformance'])) || ctest('dev', '-R', '^conformance$'),

@@ -22,11 +22,12 @@ namespace kiln {
 // disappears with a tile and cannot tell makes the caller give up after `give_up_ms`; since it may still write,
 // the pool then never forks again.
 struct ThreadPoolOptions {
-  // Polls (about a nanosecond each) of an idle worker before it sleeps: between forks of a run, and after one.
-  uint32_t polls_in_run = 2'000'000;
-  uint32_t polls_after_run = 100'000;
+  // Polls of an idle worker before it sleeps: between forks of a run, and after one. A poll takes half a nanosecond to
+  // some: waking up takes a hundred thousand, and the kernels between two forks may take millions.
+  uint32_t polls_in_run = 5'000'000;
+  uint32_t polls_after_run = 200'000;
   // Polls of the caller for tiles in flight before it sleeps.
-  uint32_t polls_to_join = 20'000;
+  uint32_t polls_to_join = 500'000;
   bool caller_may_sleep = true;  // false on a browser's main thread, which polls instead
   uint32_t give_up_ms = 60'000;
 };

@@ -189,16 +189,16 @@ TEST_CASE("pool_gives_up_a_worker_that_does_not_answer") {
     ThreadPoolOptions options;
     options.caller_may_sleep = caller_may_sleep;
     options.give_up_ms = caller_may_sleep ? 200 : 20;
-    std::atomic<bool> may_go_on{false}, is_stuck{false};  // outlive the fork that is given up
-    PoolThreads threads(2, options);
-    ThreadPool& pool = threads.pool();
-    REQUIRE(comes_true([&] { return pool.num_running() == 2; }));
+    std::atomic<bool> may_go_on{false}, is_stuck{false};
     auto tile = [&](int, int thread) {
       if (thread == 1 && !is_stuck.exchange(true)) {
         while (!may_go_on) pause_ms(1);
       }
       pause_ms(1);
     };
+    PoolThreads threads(2, options);  // ends before the task that its worker is in
+    ThreadPool& pool = threads.pool();
+    REQUIRE(comes_true([&] { return pool.num_running() == 2; }));
     Status status;
     CHECK(comes_true([&] {
       pool.begin_run();

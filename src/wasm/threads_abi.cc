@@ -80,8 +80,8 @@ int32_t kiln_threads_start(int32_t num_threads, int32_t num_cores, int32_t may_s
   kiln::ThreadPoolOptions options;
   options.caller_may_sleep = may_sleep != 0;
   if (num_threads > num_cores) {  // who polls would keep another thread from its tile
-    options.polls_in_run = options.polls_after_run;
-    options.polls_to_join /= 10;
+    options.polls_in_run = options.polls_after_run = 20'000;
+    options.polls_to_join = 2'000;
   }
   threads().pool = std::make_unique<kiln::ThreadPool>(num_threads, options);
   return 0;

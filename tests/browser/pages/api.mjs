@@ -1,7 +1,9 @@
 // The package in a page, as a plain module script imports it; tests reach it as window.api.
 import * as api from '/dist/index.js';
+import { all_threads } from './all_threads.mjs';
 
 window.api = api;
+window.all_threads = all_threads;
 window.fetch_bytes = async (url) => new Uint8Array(await (await fetch(url)).arrayBuffer());
 
 /** Bytes of a typed array as base64, to hand to the test exactly. */
