@@ -169,8 +169,8 @@ struct BlockRun {
       for (int32_t r = 0; r < kMaxTileRows; ++r) {
         const int32_t row = range.row + first + std::min(r, tile.count - 1);
         tile.c[r] = gemm.c + row_offset(gemm.c_rows, row) + column;
-        tile.residual[r] =
-            gemm.residual != nullptr ? gemm.residual + row_offset(gemm.residual_rows, row) + column : nullptr;
+        if (gemm.residual == nullptr) continue;
+        tile.residual[r] = gemm.residual + row_offset(gemm.residual_rows, row) + column;
       }
       first += tile.count;
     }

@@ -34,6 +34,17 @@ TileOrigins locate_tile(const WindowRows& w, int32_t row, int32_t num_rows) {
   return origins;
 }
 
+// Windows inside the image, a segment a kernel row.
+int32_t locate_inner(const WindowRows& w, const TileOrigins& at, int32_t begin, int32_t end, RowSegment* segments) {
+  const int64_t line = w.width * w.pixel_stride;
+  for (int32_t r = 0; r < kMaxTileRows; ++r) {
+    const float* from = at.image[r] + (at.top[r] + begin * w.dilation_h) * line + at.left[r] * w.pixel_stride;
+    for (int32_t kh = begin; kh < end; ++kh, from += w.dilation_h * line) segments[kh - begin].rows[r] = from;
+  }
+  for (int32_t kh = begin; kh < end; ++kh) segments[kh - begin].length = w.kernel_w * w.group_channels;
+  return end - begin;
+}
+
 }  // namespace
 
 RowForm matrix_form(bool is_transposed) {
@@ -83,6 +94,9 @@ int32_t locate_window_rows(const void* window_rows, int32_t group, int32_t row, 
   const int32_t kernel_row = w.kernel_w * channels;
   const int64_t first_channel = static_cast<int64_t>(group) * channels;
   const TileOrigins at = locate_tile(w, row, num_rows);
+  if (w.is_inner && k_begin % kernel_row == 0 && k_end % kernel_row == 0) {
+    return locate_inner(w, at, k_begin / kernel_row, k_end / kernel_row, segments);
+  }
   // Pixels of a kernel row are one run in memory: one segment where no row of the tile meets the border.
   bool take_run = w.pixel_stride == channels && w.dilation_w == 1;
   for (int32_t left : at.left) take_run = take_run && left >= 0 && left + w.kernel_w <= w.width;
@@ -95,6 +109,10 @@ int32_t locate_window_rows(const void* window_rows, int32_t group, int32_t row, 
     const int32_t c = in_row - kw * channels;
     const int32_t count = std::min(k_end - k, take_run ? kernel_row - in_row : channels - c);
     for (int32_t r = 0; r < kMaxTileRows; ++r) {
+      if (r >= num_rows) {
+        segment->rows[r] = segment->rows[r - 1];
+        continue;
+      }
       const int32_t y = at.top[r] + kh * w.dilation_h;
       const int32_t x = at.left[r] + kw * w.dilation_w;
       const bool is_padding = y < 0 || y >= w.height || x < 0 || x >= w.width;

@@ -50,6 +50,7 @@ struct WindowRows {
   int32_t pad_top = 0, pad_left = 0;
   int32_t group_channels = 0;
   bool is_copied = false;  // as in the form
+  bool is_inner = false;   // inner_window_form holds
 };
 RowForm window_form(int32_t taps, int32_t group_channels);
 // The same for windows that never meet padding, over dense pixels, without dilation: a segment a kernel row.

@@ -93,6 +93,7 @@ void run_planar(const KernelArgs& args, Gemm gemm, char* scratch) {
     window.dilation_w = p.dilation[2];
     window.group_channels = x.c / p.group;
     window.is_copied = blocking.form.is_copied;
+    window.is_inner = p.group == 1 && p.dilation[2] == 1;
 
     const int64_t pixel = (int64_t{image} * out_height + first) * out_width;
     Gemm product = gemm;

@@ -289,11 +289,14 @@ void run_winograd(const KernelArgs& args) {
   work.is_slow = (kind != ActivationKind::kNone && !is_clip) ||
                  work.params->residual == static_cast<int32_t>(Residual::kAfterActivation);
   work.blocking = winograd_blocking(work.num_tiles, work.x.c, work.y.c);
-  // Each share transforms the block's inputs anew: no more of them than keep the threads busy.
+  // Each share transforms the block's inputs anew: no more of them than keep the threads equally busy.
   const int32_t threads = args.parallel->num_threads;
-  const int32_t wanted = threads > 1 ? 2 * threads : 1;
   const int32_t num_blocks = work.blocking.num_blocks;
-  const int32_t splits = std::clamp((wanted + num_blocks - 1) / num_blocks, 1, work.blocking.most_splits);
+  int32_t splits = 1;
+  while (splits < work.blocking.most_splits && num_blocks * splits < 4 * threads &&
+         num_blocks * splits % threads != 0) {
+    ++splits;
+  }
   parallel_for_slots(args.parallel, num_blocks * splits, work.blocking.num_slots, [&](int share, int slot) {
     auto* scratch = static_cast<char*>(args.scratch) + static_cast<uint64_t>(slot) * work.blocking.slot_bytes;
     const int32_t split = share % splits;

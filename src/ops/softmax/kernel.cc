@@ -60,6 +60,32 @@ float add_lanes(v128_t v) {
   for (int64_t i = whole; i < n; ++i) y[i] = tail_exp[i - whole] * (1 / sum);
 }
 
+// Many dense rows of n = 4 * kVectors, as the heads of detectors have them: all of a row in registers.
+template <int kVectors>
+[[gnu::noinline]] void softmax_short_rows(const float* x, float* y, int64_t num_rows) {
+  for (int64_t row = 0; row < num_rows; ++row) {
+    v128_t v[kVectors];
+    KILN_UNROLL
+    for (int i = 0; i < kVectors; ++i) v[i] = wasm_v128_load(x + 4 * i);
+    v128_t max4 = v[0];
+    KILN_UNROLL
+    for (int i = 1; i < kVectors; ++i) max4 = wasm_f32x4_max(max4, v[i]);
+    max4 = wasm_f32x4_max(max4, wasm_i32x4_shuffle(max4, max4, 2, 3, 0, 1));
+    max4 = wasm_f32x4_max(max4, wasm_i32x4_shuffle(max4, max4, 1, 0, 3, 2));
+    v128_t sum4 = wasm_f32x4_const_splat(0.0f);
+    KILN_UNROLL
+    for (int i = 0; i < kVectors; ++i) {
+      v[i] = exp_f32x4(wasm_f32x4_sub(v[i], max4));
+      sum4 = wasm_f32x4_add(sum4, v[i]);
+    }
+    const v128_t factor = wasm_f32x4_splat(1 / add_lanes(sum4));
+    KILN_UNROLL
+    for (int i = 0; i < kVectors; ++i) wasm_v128_store(y + 4 * i, wasm_f32x4_mul(v[i], factor));
+    x += 4 * kVectors;
+    y += 4 * kVectors;
+  }
+}
+
 // Four neighbouring columns, each a softmax over n elements `stride` apart.
 [[gnu::noinline]] void softmax_columns(const float* x, float* y, int64_t n, int64_t stride, bool is_log) {
   v128_t max = wasm_f32x4_splat(-INFINITY);
@@ -111,6 +137,8 @@ void softmax_f32(const KernelArgs& args) {
     const int64_t rows = p.axis < kTile ? kTile / p.axis : 1;
     parallel_for(args.parallel, static_cast<int>((p.outer + rows - 1) / rows), [&](int tile, int) {
       const int64_t end = (tile + 1) * rows < p.outer ? (tile + 1) * rows : p.outer;
+      if (p.axis == 16 && p.is_log == 0)
+        return softmax_short_rows<4>(x + tile * rows * 16, y + tile * rows * 16, end - tile * rows);
       for (int64_t o = tile * rows; o < end; ++o) softmax_row(x + o * p.axis, y + o * p.axis, p.axis, p.is_log != 0);
     });
     return;
