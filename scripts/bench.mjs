@@ -8,8 +8,15 @@ import { Skipped, kEngines } from '../tests/bench/engines.mjs';
 import { chromium_host, node_host } from '../tests/bench/hosts.mjs';
 import { find_node, install_bench_packages, package_version } from '../tests/bench/install.mjs';
 import { kBenchModels, prepare_model } from '../tests/bench/models.mjs';
-import { native_peak } from '../tests/bench/native_peak.mjs';
-import { layer_rows, layer_summary, place_text, race_text, text_table, threads_text } from '../tests/bench/report.mjs';
+import {
+  layer_rows,
+  layer_summary,
+  peak_for,
+  place_text,
+  race_text,
+  text_table,
+  threads_text,
+} from '../tests/bench/report.mjs';
 import { peak_of, run_layers, run_race } from '../tests/bench/run_race.mjs';
 import { build_js } from './build_js.mjs';
 import { build_wasm } from './build_wasm.mjs';
@@ -109,9 +116,9 @@ async function open_hosts(options, folder) {
 }
 
 async function race_on(model, host, hosts, options, folder) {
-  const before = native_peak(folder);
   const result = await run_race(model, host, hosts.node, {
     ...options,
+    folder,
     progress: (text) => progress(`${model.name} in ${host.name}: ${text}`),
   });
   const race = {
@@ -121,7 +128,6 @@ async function race_on(model, host, hosts, options, folder) {
     host_version: host.version,
     revectorize: options.revectorize,
     rounds: options.rounds,
-    native_peak: before === null ? null : Math.max(before, native_peak(folder)),
     ...result,
   };
   progress('');
@@ -129,12 +135,11 @@ async function race_on(model, host, hosts, options, folder) {
   return race;
 }
 
-async function layers_on(model, host, options) {
+async function layers_on(model, host, options, folder) {
   const [engine] = options.ours;
   const results = [];
   for (const threads of options.threads) {
-    const { relaxed_madd, muladd } = await peak_of(host);
-    const peak = threads * (engine === 'tilekiln-simd' ? muladd : (relaxed_madd ?? muladd));
+    const peak = peak_for(engine, await peak_of(host, threads, folder));
     const steps = await run_layers(engine, threads, model, host, options.rounds);
     const layers = { model: model.name, engine, threads, host: host.name, host_version: host.version, peak, steps };
     results.push({ ...layers, revectorize: options.revectorize });
@@ -163,7 +168,7 @@ async function measure(options) {
         progress(`${name}: writing its files`);
         const model = await prepare_model(name, folder);
         for (const host of options.hosts.map((host_name) => hosts[host_name]).filter(Boolean)) {
-          if (options.layers) layers.push(...(await layers_on(model, host, options)));
+          if (options.layers) layers.push(...(await layers_on(model, host, options, folder)));
           else races.push(await race_on(model, host, hosts, options, folder));
         }
       } catch (error) {

@@ -21,21 +21,31 @@ const kShapes = {
 
 export const kBenchModels = Object.keys(kShapes);
 
-/** plan.json and plan.bin: lower_channels_last()'s result with the constants' numbers in the second. */
-function write_plan(plan, json, bin) {
+/**
+ * Writes a layout's graph for LiteRT.js and TensorFlow.js: NAME.tflite, NAME.plan.json and the latter's constants, NAME.plan.bin.
+ * @returns the paths as {tflite, plan, plan_weights}, and what lower_channels_last() made as `lowered`
+ */
+export async function write_rival_files(graph, name, folder) {
+  const { write_tflite } = await import('./tflite_writer.mjs'); // needs the bench's own packages
+  const lowered = lower_channels_last(graph);
+  const file = (ending) => join(folder, `${name}.${ending}`);
+  const files = { tflite: file('tflite'), plan: file('plan.json'), plan_weights: file('plan.bin') };
+  writeFileSync(files.tflite, write_tflite(lowered));
   const parts = [];
   let at = 0;
-  const values = plan.values.map(({ shape, data }) => {
+  const values = lowered.values.map(({ shape, data }) => {
     if (!data) return { shape };
     parts.push(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
     at += data.length;
     return { shape, at: at - data.length };
   });
-  writeFileSync(json, JSON.stringify({ ...plan, values }));
-  writeFileSync(bin, Buffer.concat(parts));
+  writeFileSync(files.plan, JSON.stringify({ ...lowered, values }));
+  writeFileSync(files.plan_weights, Buffer.concat(parts));
+  return { files, lowered };
 }
 
-async function run_reference(onnx, input, shape) {
+/** The first output of native onnxruntime. */
+export async function run_reference(onnx, input, shape) {
   const session = await ort.InferenceSession.create(onnx, { logSeverityLevel: 3 });
   const feed = { [session.inputNames[0]]: new ort.Tensor('float32', input, shape) };
   const { data } = (await session.run(feed))[session.outputNames[0]];
@@ -56,7 +66,7 @@ export async function prepare_model(name, folder) {
   const file = (ending) => join(folder, `${name}.${ending}`);
   const files = { onnx: file('onnx'), bundle: file('kiln'), input: file('f32') };
   const shape = kShapes[name];
-  let plan;
+  let lowered;
   if (name === 'yolox_nano') {
     const source = join(kShared, 'yolox_nano.onnx');
     if (!existsSync(source)) throw new Skipped('it needs ../shared/data, which is absent');
@@ -64,11 +74,9 @@ export async function prepare_model(name, folder) {
   } else {
     const graph = make_layout(name, {});
     writeFileSync(files.onnx, write_onnx(graph));
-    plan = lower_channels_last(graph);
-    Object.assign(files, { tflite: file('tflite'), plan: file('plan.json'), plan_weights: file('plan.bin') });
-    const { write_tflite } = await import('./tflite_writer.mjs'); // needs the bench's own packages
-    writeFileSync(files.tflite, write_tflite(plan));
-    write_plan(plan, files.plan, files.plan_weights);
+    const rivals = await write_rival_files(graph, name, folder);
+    lowered = rivals.lowered;
+    Object.assign(files, rivals.files);
   }
   writeFileSync(files.bundle, await api.compile(files.onnx));
   const model = await api.load(files.bundle);
@@ -83,8 +91,8 @@ export async function prepare_model(name, folder) {
     shape,
     gflop,
     reference,
-    channels_last: plan?.output,
-    shapes: plan ? layer_shapes(plan) : new Map(),
+    channels_last: lowered?.output,
+    shapes: lowered ? layer_shapes(lowered) : new Map(),
   };
 }
 

@@ -5,12 +5,10 @@ import { kEngines } from './engines.mjs';
 export const threads_text = (threads) =>
   threads === 1 ? 'one thread' : threads === 2 ? 'two threads' : `${threads} threads`;
 
-/** GFLOP/s that `threads` threads of an entry's kind of engine could do, or null if not measured. */
-export function peak_for(race, engine, threads) {
-  const { relaxed_madd, muladd } = race.peak;
-  if (kEngines[engine].is_native) return race.native_peak === null ? null : race.native_peak * threads;
-  const one = engine === 'tilekiln-simd' ? muladd : (relaxed_madd ?? muladd);
-  return one * threads;
+/** GFLOP/s that an engine could reach at most, of what peak_of() measured; null if that kind was not. */
+export function peak_for(engine, { relaxed_madd, muladd, native }) {
+  if (kEngines[engine].is_native) return native && native.gflops;
+  return engine === 'tilekiln-simd' ? muladd : (relaxed_madd ?? muladd);
 }
 
 const ms_text = (ms) => ms.toFixed(ms < 100 ? 1 : 0);
@@ -49,7 +47,7 @@ export function race_text(race) {
       lines.push(`${title}, ${threads_text(threads)}: skipped: ${entry.skipped}`);
       continue;
     }
-    const peak = peak_for(race, engine, threads);
+    const peak = peak_for(engine, race.peaks[threads]);
     rows.push([
       title,
       String(threads),
@@ -76,15 +74,21 @@ export function race_text(race) {
   return [race_title(race), text_table(rows), ...lines, ...comparisons].join('\n');
 }
 
-/** "resnet18 in Chromium 156…, peaks a thread: …". */
-function race_title(race) {
-  const { relaxed_madd, muladd } = race.peak;
-  const peaks = [
-    ...(relaxed_madd === null ? [] : [`${relaxed_madd.toFixed(1)} relaxed multiply-add`]),
-    `${muladd.toFixed(1)} multiply and add`,
-    ...(race.native_peak === null ? [] : [`${race.native_peak.toFixed(1)} native 256-bit`]),
+/** "51.2 GFLOP/s in wasm (128 bits, fused), 50.1 unfused, 102.4 in native code (256 bits)". */
+function peak_text({ relaxed_madd, muladd, native }) {
+  const parts = [
+    ...(relaxed_madd === null ? [] : [`${relaxed_madd.toFixed(1)} GFLOP/s in wasm (128 bits, fused)`]),
+    `${muladd.toFixed(1)} unfused`,
+    ...(native ? [`${native.gflops.toFixed(1)} in native code (${native.bits} bits)`] : []),
   ];
-  return `${race.model} (${race.gflop.toFixed(2)} GFLOP) in ${place_text(race)}; peaks in GFLOP/s a thread: ${peaks.join(', ')}`;
+  return parts.join(', ');
+}
+
+function race_title(race) {
+  const peaks = Object.entries(race.peaks).map(
+    ([threads, peak]) => `peak of ${threads_text(Number(threads))}: ${peak_text(peak)}`,
+  );
+  return [`${race.model} (${race.gflop.toFixed(2)} GFLOP) in ${place_text(race)}`, ...peaks].join('\n');
 }
 
 /** "Chromium 156.0.1" or "Node 24.1.0, revectorized". */
@@ -154,21 +158,38 @@ function start_table({ races, threads }) {
   return markdown_table(rows);
 }
 
-/** All tables of a run as Markdown. */
-export function markdown_report({ machine, versions, races }) {
-  const parts = [`Measured on ${machine}. ${versions_text(versions)}`];
+/** All races of a run as Markdown. */
+export function races_report({ machine, versions, races }) {
+  const parts = [`${machine}. ${versions_text(versions)}`, '![GFLOP/s of each engine and model](performance.svg)'];
   for (const group of group_races(races)) {
-    const { relaxed_madd, muladd } = group.races[0].peak;
-    const peak = (relaxed_madd ?? muladd) * group.threads;
-    parts.push(`### ${group.place}, ${threads_text(group.threads)}`);
+    const [{ peaks, rounds }] = group.races;
     parts.push(
-      `Peak: ${peak.toFixed(0)} GFLOP/s. In brackets the quartiles of tilekiln's speed over the rival's, round by round.`,
+      `### ${group.place}, ${threads_text(group.threads)}`,
+      `Peak: ${peak_text(peaks[group.threads])}. ${rounds} rounds.`,
+      speed_table(group),
     );
-    parts.push(speed_table(group));
   }
   for (const group of group_races(races).filter(({ threads, revectorize }) => threads === 1 && !revectorize)) {
-    parts.push(`### Start, memory, download: ${group.place}, ${threads_text(group.threads)}`, start_table(group));
+    parts.push(`### Start, memory and download in ${group.place}, ${threads_text(group.threads)}`, start_table(group));
   }
+  return parts.join('\n\n');
+}
+
+const kStepsInDocs = 15;
+
+/** All layer measurements of a run as Markdown: the kernels, and the steps that take longest. */
+export function layers_report({ layers }) {
+  const parts = layers.flatMap((result) => {
+    const { kernels, steps } = layer_rows(result, kStepsInDocs);
+    const { model, engine, threads, peak } = result;
+    return [
+      `### ${model}, ${kEngines[engine].title}, ${place_text(result)}, ${threads_text(threads)}`,
+      `Peak ${peak.toFixed(1)} GFLOP/s; ${layer_summary(result)}.`,
+      markdown_table(kernels),
+      `The ${Math.min(kStepsInDocs, result.steps.length)} longest of ${result.steps.length} steps:`,
+      markdown_table(steps),
+    ];
+  });
   return parts.join('\n\n');
 }
 

@@ -1,5 +1,6 @@
 // One race: every engine at every thread count on one model in one host, in one interleaved run.
 import { Skipped, kEngines } from './engines.mjs';
+import { native_peak } from './native_peak.mjs';
 import { permute } from './permute.mjs';
 import { median, quantile, race, speed_ratio } from './race.mjs';
 
@@ -11,8 +12,11 @@ const rest = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 const label_of = (engine, threads) => `${kEngines[engine].title}, ${threads} ${threads === 1 ? 'thread' : 'threads'}`;
 
-/** Output in ONNX's order of axes. */
-function in_onnx_order(output, engine, { channels_last }) {
+/**
+ * An engine's output in ONNX's order of axes.
+ * @param channels_last how channels-last engines store it, {dims, order}, see lower_channels_last()
+ */
+export function in_onnx_order(output, engine, channels_last) {
   if (!kEngines[engine].is_channels_last || !channels_last) return output;
   const { dims, order } = channels_last;
   const back = dims.map((_, axis) => order.indexOf(axis));
@@ -38,31 +42,53 @@ async function open(engine, threads, model, host, native_host) {
   }
 }
 
-/** GFLOP/s of the host's peak loops, in a session of its own. */
-export async function peak_of(host) {
-  const session = await host.open('peak loop');
+/**
+ * GFLOP/s of the peak loops on `threads` threads at once, each in a session of its own.
+ * @returns {Promise<{muladd: number, relaxed_madd: number | null, native: {bits: number, gflops: number} | null}>}
+ */
+export async function peak_of(host, threads, folder) {
+  const sessions = [];
   try {
-    return await session.call('peak');
+    for (let i = 0; i < threads; ++i) sessions.push(await host.open('peak loop'));
+    const share = threads === 1 ? 0 : 0.5; // the fastest moments may be those when the others are done
+    const peaks = await Promise.all(sessions.map((session) => session.call('peak', share)));
+    const sum = (key) => peaks.reduce((total, peak) => total + peak[key], 0);
+    const { relaxed_madd } = peaks[0];
+    return {
+      muladd: sum('muladd'),
+      relaxed_madd: relaxed_madd === null ? null : sum('relaxed_madd'),
+      native: await native_peak(folder, threads),
+    };
   } finally {
-    await session.close();
+    for (const session of sessions) await session.close();
   }
 }
 
-/** Of two measurements of the same peaks the larger. */
+/** Peaks by thread count. */
+async function peaks_of(host, { threads, folder }) {
+  const entries = [];
+  for (const count of threads) entries.push([count, await peak_of(host, count, folder)]);
+  return Object.fromEntries(entries);
+}
+
+/** Of two measurements of the same peaks the larger ones. */
 function larger(a, b) {
-  return Object.fromEntries(Object.keys(a).map((key) => [key, a[key] === null ? null : Math.max(a[key], b[key])]));
+  const pick = (key) => (a[key] === null ? null : Math.max(a[key], b[key]));
+  const native = a.native && (a.native.gflops > b.native.gflops ? a.native : b.native);
+  return { muladd: pick('muladd'), relaxed_madd: pick('relaxed_madd'), native };
 }
 
 /**
  * @param model prepare_model()'s result
  * @param host where engines run; native ones run in `native_host`
- * @param {{engines: string[], threads: number[], rounds: number, tolerance: number, progress?: (text: string) => void}} options
- * @returns {Promise<{peak: object, entries: object[]}>} an entry an engine and thread count: {engine, threads, skipped} or
+ * @param {{engines: string[], threads: number[], rounds: number, tolerance: number, folder: string, progress?: (text: string) =>
+ *   void}} options `folder` is for temporary files
+ * @returns {Promise<{peaks: Record<number, object>, entries: object[]}>} `peaks` by thread count, see peak_of(); an entry an engine and thread count: {engine, threads, skipped} or
  *   {engine, threads, load_ms, first_ms, median_ms, p90_ms, min_ms, gflops, difference, wasm_bytes, memory, download,
  *   faster_than: {[engine]: {ratio, quartiles}} for ours, speed_up: the same against one thread}
  */
 export async function run_race(model, host, native_host, options) {
-  const before = await peak_of(host);
+  const before = await peaks_of(host, options);
   const entries = [];
   try {
     for (const threads of options.threads) {
@@ -75,7 +101,7 @@ export async function run_race(model, host, native_host, options) {
     const results = await race(
       running.map(({ engine, threads, session, output }) => ({
         label: label_of(engine, threads),
-        output: in_onnx_order(output, engine, model),
+        output: in_onnx_order(output, engine, model.channels_last),
         warm_up: () => session.call('turn', kWarmUpMs),
         turn: async () => {
           await rest(kPauseMs);
@@ -89,8 +115,9 @@ export async function run_race(model, host, native_host, options) {
   } finally {
     for (const { session } of entries) await session?.close();
   }
+  const after = await peaks_of(host, options);
   return {
-    peak: larger(before, await peak_of(host)),
+    peaks: Object.fromEntries(Object.keys(before).map((threads) => [threads, larger(before[threads], after[threads])])),
     entries: entries.map((entry) => summary(entry, entries, model.gflop)),
   };
 }

@@ -77,7 +77,7 @@ export class Session {
   }
 
   /** GFLOP/s that one thread of this engine reaches without memory; see peak.mjs. */
-  async peak() {
-    return measure_peak();
+  async peak(share) {
+    return measure_peak(share);
   }
 }
