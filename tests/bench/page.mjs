@@ -1,22 +1,51 @@
-// The page side of the bench: one race, asked for by the Node side through window.bench_race.
-import * as api from '/dist/index.js';
-import { onnxruntime_contender, tilekiln_contender } from './contenders.mjs';
-import { race } from './race.mjs';
+// The page side: one engine in a page; window.bench_call answers as node_child.mjs does.
+import { Session } from './session.mjs';
+import { Skipped } from './engines.mjs';
 
-const fetch_bytes = async (url) => new Uint8Array(await (await fetch(url)).arrayBuffer());
+const script = (url) =>
+  new Promise((resolve, reject) => {
+    const element = document.createElement('script');
+    element.src = url;
+    element.onload = resolve;
+    element.onerror = () => reject(new Error(`${url} does not load`));
+    document.head.append(element);
+  });
 
-window.bench_race = async ({ onnx, bundle, input, shape, simd, ...options }) => {
-  const ort = await import('/ort/ort.wasm.min.mjs');
-  ort.env.wasm.numThreads = 1;
-  ort.env.wasm.wasmPaths = '/ort/';
-  const ours = tilekiln_contender(api, await fetch_bytes(bundle), simd);
-  const rival = onnxruntime_contender(
-    ort,
-    await fetch_bytes(onnx),
-    'onnxruntime-web',
-    { executionProviders: ['wasm'] },
-    shape,
-  );
-  return race([ours, rival], new Float32Array((await fetch_bytes(input)).buffer), options);
+const kModules = {
+  'tilekiln': () => import('/dist/index.js'),
+  'onnxruntime-web': () => import('/packages/onnxruntime-web/dist/ort.wasm.min.mjs'),
+  '@litertjs/core': () => import('@litertjs/core'),
+  '@tensorflow/tfjs': async () => {
+    await script('/packages/@tensorflow/tfjs-core/dist/tf-core.min.js');
+    await script('/packages/@tensorflow/tfjs-backend-wasm/dist/tf-backend-wasm.min.js');
+    return window.tf;
+  },
 };
-window.bench_ready = true;
+
+const kFolders = {
+  'onnxruntime-web': '/packages/onnxruntime-web/dist/',
+  '@litertjs/core': '/packages/@litertjs/core/wasm/',
+  '@tensorflow/tfjs-backend-wasm': '/packages/@tensorflow/tfjs-backend-wasm/dist/',
+};
+
+const session = new Session({
+  host: 'chromium',
+  module: async (name) => {
+    if (!kModules[name]) throw new Skipped(`${name} is for Node only`);
+    return kModules[name]();
+  },
+  folder: (name) => kFolders[name],
+  bytes: async (file) => new Uint8Array(await (await fetch(`/models/${file}`)).arrayBuffer()),
+});
+
+window.bench_call = async (method, args) => {
+  try {
+    const result = await session[method](...args);
+    if (!result?.output) return { result };
+    // Numbers go by HTTP: as an argument they would become text.
+    await fetch('/output', { method: 'POST', body: new Uint8Array(result.output.buffer) });
+    return { result: { ...result, output: null } };
+  } catch (error) {
+    return { error: { name: error.constructor.name, code: error.code, message: error.message } };
+  }
+};
