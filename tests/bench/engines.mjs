@@ -13,7 +13,7 @@ export class Skipped extends Error {}
 async function load_tilekiln(api, { io, files, threads }, simd) {
   const bundle = await io.bytes(files.bundle);
   const start = performance.now();
-  const model = await api.load(bundle, { simd, ...(threads > 1 ? { threads } : {}) });
+  const model = await api.load(bundle, { simd, threads });
   const load_ms = performance.now() - start;
   const [input] = model.inputs;
   const [output] = model.outputs;
