@@ -62,6 +62,12 @@ inline v128_t exp_f32x4(v128_t x) {
                         vector_math_detail::pow2_i32x4(wasm_i32x4_sub(n, half)));
 }
 
+// e^x with 0 for all that is no normal number: for sums of x <= 0, where engines would pay dearly for subnormal terms.
+inline v128_t exp_flushed_f32x4(v128_t x) {
+  const v128_t is_tiny = wasm_f32x4_lt(x, vector_math_detail::splat_of(vector_math_detail::kExp.low));
+  return wasm_v128_andnot(vector_math_detail::exp_saturated(x), is_tiny);
+}
+
 // 1 / (1 + e^-x)
 inline v128_t sigmoid_f32x4(v128_t x) {
   const v128_t one = wasm_f32x4_const_splat(1.0f);

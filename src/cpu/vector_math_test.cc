@@ -34,6 +34,7 @@ double exact_silu(double x) { return x / (1 + std::exp(-x)); }
 
 const Case kCases[] = {
     {"exp", scalar_f32<exp_f32x4>, std::exp, -103, 88.7, 2},
+    {"exp flushed", scalar_f32<exp_flushed_f32x4>, std::exp, -86.9, 88, 2},
     {"exp near 0", scalar_f32<exp_f32x4>, std::exp, -1, 1, 2},
     {"sigmoid", scalar_f32<sigmoid_f32x4>, exact_sigmoid, -86, 60, 4},
     {"silu", scalar_f32<silu_f32x4>, exact_silu, -86, 60, 4},
@@ -72,6 +73,8 @@ TEST_CASE("vector_math_limits") {
   CHECK(scalar_f32<exp_f32x4>(-inf) == 0);
   CHECK(scalar_f32<exp_f32x4>(200) == inf);
   CHECK(scalar_f32<exp_f32x4>(0) == 1);
+  CHECK(scalar_f32<exp_flushed_f32x4>(-88) == 0);
+  CHECK(scalar_f32<exp_flushed_f32x4>(-inf) == 0);
   CHECK(scalar_f32<sigmoid_f32x4>(inf) == 1);
   CHECK(scalar_f32<sigmoid_f32x4>(-inf) == 0);
   CHECK(std::fabs(scalar_f32<silu_f32x4>(-1e38f)) == 0);
@@ -83,8 +86,8 @@ TEST_CASE("vector_math_limits") {
   CHECK(scalar_f32<log_f32x4>(inf) == inf);
   CHECK(scalar_f32<log_f32x4>(0) == -inf);
   CHECK(std::isnan(scalar_f32<log_f32x4>(-1)));
-  for (auto f : {scalar_f32<exp_f32x4>, scalar_f32<sigmoid_f32x4>, scalar_f32<silu_f32x4>, scalar_f32<tanh_f32x4>,
-                 scalar_f32<erf_f32x4>, scalar_f32<log_f32x4>}) {
+  for (auto f : {scalar_f32<exp_f32x4>, scalar_f32<exp_flushed_f32x4>, scalar_f32<sigmoid_f32x4>,
+                 scalar_f32<silu_f32x4>, scalar_f32<tanh_f32x4>, scalar_f32<erf_f32x4>, scalar_f32<log_f32x4>}) {
     CHECK(std::isnan(f(NAN)));
   }
 }

@@ -27,7 +27,7 @@ float add_lanes(v128_t v) {
   v128_t sum = wasm_f32x4_const_splat(0.0f);
 #pragma GCC unroll 1
   for (int64_t i = 0; i < n; i += 4) {
-    const v128_t e = exp_f32x4(wasm_f32x4_sub(wasm_v128_load(x + i), max));
+    const v128_t e = exp_flushed_f32x4(wasm_f32x4_sub(wasm_v128_load(x + i), max));
     sum = wasm_f32x4_add(sum, e);
     wasm_v128_store(y + i, e);
   }
@@ -75,7 +75,7 @@ template <int kVectors>
     v128_t sum4 = wasm_f32x4_const_splat(0.0f);
     KILN_UNROLL
     for (int i = 0; i < kVectors; ++i) {
-      v[i] = exp_f32x4(wasm_f32x4_sub(v[i], max4));
+      v[i] = exp_flushed_f32x4(wasm_f32x4_sub(v[i], max4));
       sum4 = wasm_f32x4_add(sum4, v[i]);
     }
     const v128_t factor = wasm_f32x4_splat(1 / add_lanes(sum4));
@@ -94,7 +94,7 @@ template <int kVectors>
   v128_t sum = wasm_f32x4_const_splat(0.0f);
 #pragma GCC unroll 1
   for (int64_t i = 0; i < n; ++i) {
-    const v128_t e = exp_f32x4(wasm_f32x4_sub(wasm_v128_load(x + i * stride), max));
+    const v128_t e = exp_flushed_f32x4(wasm_f32x4_sub(wasm_v128_load(x + i * stride), max));
     sum = wasm_f32x4_add(sum, e);
     wasm_v128_store(y + i * stride, e);
   }
@@ -119,7 +119,7 @@ template <int kVectors>
   float max = x[0];
   for (int64_t i = 1; i < n; ++i) max = x[i * stride] > max || std::isnan(x[i * stride]) ? x[i * stride] : max;
   float sum = 0;
-  for (int64_t i = 0; i < n; ++i) sum += y[i * stride] = scalar_f32<exp_f32x4>(x[i * stride] - max);
+  for (int64_t i = 0; i < n; ++i) sum += y[i * stride] = scalar_f32<exp_flushed_f32x4>(x[i * stride] - max);
   const float log_sum = is_log ? scalar_f32<log_f32x4>(sum) : 0;
   for (int64_t i = 0; i < n; ++i) {
     y[i * stride] = is_log ? x[i * stride] - max - log_sum : y[i * stride] * (1 / sum);
