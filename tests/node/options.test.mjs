@@ -26,7 +26,7 @@ test('unknown_keys_and_wrong_values_of_load_and_run_are_named', async () => {
   const cases = [
     [
       () => api.load(bundle, { SIMD: 'simd' }),
-      /^load: unknown key 'SIMD'; allowed: simd, threads, wasm, signal, onProgress$/,
+      /^load: unknown key 'SIMD'; allowed: simd, threads, tile, wasm, signal, onProgress$/,
     ],
     [() => api.load(bundle, { threads: 0 }), /^load: threads=0; allowed: 'auto', whole numbers from 1 to 64$/],
     [() => api.load(bundle, { threads: 65 }), /^load: threads=65; allowed: 'auto', whole/],
@@ -127,7 +127,7 @@ test('unknown_keys_and_wrong_values_of_vision_are_named', async (t) => {
     ],
     [
       () => Detector.load(bundle, { simd: 'simd', score: 0.5 }),
-      /^Detector\.load: unknown key 'score'; allowed: simd, threads, wasm/,
+      /^Detector\.load: unknown key 'score'; allowed: simd, threads, tile, wasm/,
     ],
     [() => Detector.load(bundle, null), /^Detector\.load: an object is needed, got null/],
     [
