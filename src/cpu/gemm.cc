@@ -13,8 +13,9 @@ constexpr int32_t kMaxDepth = 384;       // of one block: 12 KB of a panel and t
 constexpr int32_t kMaxRowDepth = 4096;   // the same for a single row
 constexpr int32_t kBlockFloats = 24576;  // of A: 96 KB of the L2 cache
 constexpr int32_t kMaxBlockRows = 256;
-constexpr int32_t kRowMultiple = 12;  // of a block: whole tiles of 4 and of 6
-constexpr int32_t kWantedTiles = 8;   // parallel tiles that a small product is cut into
+constexpr int32_t kRowMultiple = 4;   // of a block: register tiles of 4 and 6 rows make any such number
+constexpr int32_t kWantedTiles = 16;  // parallel tiles that a small product is cut into
+constexpr int32_t kFewestRows = 24;   // of such a tile
 constexpr int32_t kMinColumns = 32;   // but never narrower
 constexpr int32_t kMaxSlots = 8;      // tiles that may run at once, each with scratch of its own
 
@@ -71,7 +72,9 @@ Blocking choose_blocking(int32_t num_groups, int32_t m, int32_t n, int32_t k, co
   Blocking b;
   b.depth = choose_depth(m, k);
   // Blocks of nearly equal height.
-  b.rows = round_up(divide_up(m, std::max(1, divide_up(m, most_rows(b.depth)))), kRowMultiple);
+  int32_t num_blocks = std::max(1, divide_up(m, most_rows(b.depth)));
+  if (m >= kWantedTiles * kFewestRows) num_blocks = std::max(num_blocks, kWantedTiles);
+  b.rows = round_up(divide_up(m, num_blocks), kRowMultiple);
   b.rows = std::clamp(b.rows, 1, std::max(m, 1));
   b.num_row_blocks = divide_up(m, b.rows);
   b.columns = std::max(kPanelColumns, round_up(n, kPanelColumns));

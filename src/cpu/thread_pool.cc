@@ -13,7 +13,12 @@ constexpr uint64_t kPollsPerMs = 1'000'000;  // about, where there is no clock
 
 thread_local int tile_thread = -1;  // the thread number while this thread is inside a tile
 
-uint32_t tiles_left(uint64_t work) { return static_cast<uint32_t>(work); }
+// The word of a fork: its number in 32 bits, then the shares [begin, end) that nobody has taken, 16 bits each.
+constexpr uint32_t kMostShares = 0xffff;
+uint32_t begin_of(uint64_t work) { return static_cast<uint32_t>(work >> 16) & kMostShares; }
+uint32_t end_of(uint64_t work) { return static_cast<uint32_t>(work) & kMostShares; }
+uint32_t shares_left(uint64_t work) { return end_of(work) - begin_of(work); }
+constexpr uint64_t kOneFromBegin = uint64_t{1} << 16;
 
 void poll_pause() {
 #if defined(__x86_64__)
@@ -26,7 +31,7 @@ void poll_pause() {
 struct alignas(64) ThreadPool::Worker {
   enum : uint32_t { kAbsent, kJoined, kLeft };
   std::atomic<uint32_t> state{kAbsent};
-  std::atomic<uint32_t> taken{0};  // tiles taken and not yet counted as finished
+  std::atomic<uint32_t> taken{0};  // shares taken and not yet counted as finished
 };
 
 ThreadPool::ThreadPool(int num_threads, const ThreadPoolOptions& options)
@@ -67,46 +72,53 @@ void ThreadPool::fork(int num_tiles, Task task, void* context) {
   }
   task_ = task;
   context_ = context;
-  num_tiles_ = static_cast<uint32_t>(num_tiles);
-  unfinished_.store(num_tiles_);
+  num_tiles_ = num_tiles;
+  tiles_of_share_ = (num_tiles - 1) / static_cast<int>(kMostShares) + 1;
+  const auto num_shares = static_cast<uint32_t>((num_tiles - 1) / tiles_of_share_ + 1);
+  unfinished_.store(num_shares);
   const uint64_t number = (work_.load() >> 32) + 1;
-  work_.store(number << 32 | num_tiles_);
-  wake(num_tiles_);
+  work_.store(number << 32 | num_shares);
+  wake(num_shares);
   take_tiles(0);
   join();
   busy_.store(false);
 }
 
-void ThreadPool::wake(uint32_t num_tiles) {
+void ThreadPool::wake(uint32_t num_shares) {
   bell_.fetch_add(1);
   const uint32_t sleepers = sleepers_.load();
   if (sleepers == 0) return;
   const uint32_t joined = joined_.load();
   const uint32_t awake = joined > sleepers ? joined - sleepers : 0;
-  if (num_tiles - 1 > awake) notify_word(bell_, std::min(num_tiles - 1 - awake, sleepers));
+  if (num_shares - 1 > awake) notify_word(bell_, std::min(num_shares - 1 - awake, sleepers));
 }
 
 void ThreadPool::take_tiles(int thread) {
   Worker* worker = thread > 0 ? &workers_[static_cast<size_t>(thread)] : nullptr;
   uint32_t taken = 0;
   uint64_t work = work_.load();
-  while (tiles_left(work) != 0) {
+  while (shares_left(work) != 0) {
     delay();
-    if (!work_.compare_exchange_weak(work, work - 1)) continue;
+    const uint64_t rest = worker == nullptr ? work + kOneFromBegin : work - 1;
+    const uint64_t before = work;
+    if (!work_.compare_exchange_weak(work, rest)) continue;
     ++taken;
     if (worker != nullptr) worker->taken.store(taken, std::memory_order_relaxed);
+    const auto share = static_cast<int>(worker == nullptr ? begin_of(before) : end_of(rest));
+    const int first = share * tiles_of_share_;
+    const int count = std::min(tiles_of_share_, num_tiles_ - first);
     tile_thread = thread;
-    task_(context_, static_cast<int>(num_tiles_ - tiles_left(work)), thread);
+    for (int i = 0; i < count; ++i) task_(context_, first + i, thread);
     tile_thread = -1;
     work = work_.load();
   }
   if (taken == 0) return;
   delay();
   if (worker != nullptr) worker->taken.store(0, std::memory_order_relaxed);
-  finish_tiles(taken);
+  finish_shares(taken);
 }
 
-void ThreadPool::finish_tiles(uint32_t count) {
+void ThreadPool::finish_shares(uint32_t count) {
   if (unfinished_.fetch_sub(count) == count && caller_sleeps_.load() != 0) notify_word(unfinished_, 1);
 }
 
@@ -149,7 +161,7 @@ void ThreadPool::rest() {
        polls += kPollsBetweenLooks) {
     if (stopped_.load()) return;
     for (uint32_t i = 0; i < kPollsBetweenLooks; ++i) {
-      if (tiles_left(work_.load()) != 0) return;
+      if (shares_left(work_.load()) != 0) return;
       poll_pause();
     }
   }
@@ -158,7 +170,7 @@ void ThreadPool::rest() {
   sleepers_.fetch_add(1);
   delay();
   // A fork that these looks miss rings after the bell was read, or sees this sleeper.
-  if (tiles_left(work_.load()) == 0 && !stopped_.load()) wait_word(bell_, bell, kNoLimit);
+  if (shares_left(work_.load()) == 0 && !stopped_.load()) wait_word(bell_, bell, kNoLimit);
   sleepers_.fetch_sub(1);
 }
 
@@ -171,7 +183,7 @@ void ThreadPool::worker_died(int thread) {
   const uint32_t taken = worker.taken.exchange(0);
   if (taken == 0 || lost_.load()) return;
   died_.store(true);
-  finish_tiles(taken);
+  finish_shares(taken);
 }
 
 void ThreadPool::stop() {

@@ -12,11 +12,12 @@ namespace kiln {
 
 // The pool starts no thread: somebody's threads call work(), std::thread natively and Workers in wasm.
 //
-// A fork publishes one 64-bit word, (number of the fork, tiles not yet taken). Who lowers it by compare-and-swap
+// A fork publishes one 64-bit word, (number of the fork, tiles not yet taken). Who shortens them by compare-and-swap
 // owns a tile, reads the fork's task and runs it: a worker that comes late or never takes nothing, and the caller
-// takes tiles itself until none is left. Only tiles in flight are waited for, so the fork's task and its context
-// outlive every reader, and a stale word never matches. Workers with nothing to take poll for a while and then
-// sleep; a fork rings for as many sleepers as it has tiles for.
+// takes tiles itself until none is left. The caller takes from the beginning and workers from the end: from kernel to
+// kernel a core works on the same part of the image, which its cache still holds. Only tiles in flight are waited for,
+// so the fork's task and its context outlive every reader, and a stale word never matches. Workers with nothing to take
+// poll for a while and then sleep; a fork rings for as many sleepers as it has tiles for.
 //
 // A worker whose code traps tells by worker_died(): what it held counts as done, and the run has failed. One that
 // disappears with a tile and cannot tell makes the caller give up after `give_up_ms`; since it may still write,
@@ -72,9 +73,9 @@ class ThreadPool {
   struct Worker;
 
   void fork(int num_tiles, Task task, void* context);
-  void wake(uint32_t num_tiles);
+  void wake(uint32_t num_shares);
   void take_tiles(int thread);
-  void finish_tiles(uint32_t count);
+  void finish_shares(uint32_t count);
   void join();
   void rest();
   void delay();
@@ -87,11 +88,12 @@ class ThreadPool {
   // Of the fork under way: written before work_ is, read by owners of a tile only.
   Task task_ = nullptr;
   void* context_ = nullptr;
-  uint32_t num_tiles_ = 0;
+  int num_tiles_ = 0;
+  int tiles_of_share_ = 1;  // taken at once: more than one only where there are very many
 
   // On lines of their own: everybody polls the first, and finishing a tile writes the second.
-  alignas(64) std::atomic<uint64_t> work_{0};        // fork << 32 | tiles not yet taken
-  alignas(64) std::atomic<uint32_t> unfinished_{0};  // tiles of the fork
+  alignas(64) std::atomic<uint64_t> work_{0};        // the fork's number and the shares not yet taken
+  alignas(64) std::atomic<uint32_t> unfinished_{0};  // shares of the fork
   std::atomic<uint32_t> caller_sleeps_{0};
   alignas(64) std::atomic<uint32_t> bell_{0};  // what idle workers sleep on
   std::atomic<uint32_t> sleepers_{0};
