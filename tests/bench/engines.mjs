@@ -1,6 +1,6 @@
 // The engines that are raced, each as a function that loads a model; the same code in a Node process and in a page.
 //
-// load({ io, files, shape, threads }) → { load_ms, run; of tilekiln also model, memory }. `io` is what differs between hosts (node_io.mjs,
+// load({ io, files, shape, threads }) → { load_ms, run; of tilekiln also model, memory, threads }. `io` is what differs between hosts (node_io.mjs,
 // page.mjs): module(name) imports a package, bytes(file) reads a model, folder(name) is the URL or path of a package's
 // files. run(input) → Promise<Float32Array>: all of the first output. The input is NCHW; engines that want NHWC get it
 // permuted once, outside the timing, as a program would that has a picture's pixels.
@@ -21,6 +21,7 @@ async function load_tilekiln(api, { io, files, threads }, simd) {
     load_ms,
     model,
     memory: () => model.memory(),
+    threads: () => model.threads,
     run: async (data) => (await model.run({ [input.name]: data }))[output.name].data,
   };
 }

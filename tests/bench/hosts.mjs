@@ -10,20 +10,26 @@ import { chromium_path, launch_chromium, serve } from '../support/chromium.mjs';
 import { Skipped } from './engines.mjs';
 
 const kHere = join(root, 'tests/bench');
-const kPatience = 300_000; // ms without an answer: the engine hangs
+const kPatience = 90_000; // ms without an answer: the engine hangs
+const kLayersPatience = 900_000;
+const kExitMs = 5_000; // a process that hangs does not see that it should end
+
+/** No answer for a long time. */
+export class Silent extends Error {}
 
 /** An answer of a session's other side: its result, or its error thrown. */
 function unwrap({ result, error }) {
   if (!error) return result;
-  const is_refusal = error.name === 'Skipped' || ['UNSUPPORTED', 'INVALID_ARGUMENT'].includes(error.code);
+  const is_refusal = error.name === 'Skipped' || error.code === 'UNSUPPORTED';
   throw is_refusal ? new Skipped(error.message) : Object.assign(new Error(error.message), { code: error.code });
 }
 
-/** `answer`, or an error after kPatience. */
-async function with_patience(answer, label) {
+/** `answer` of a method, or Silent. */
+async function with_patience(answer, method, label) {
+  const patience = method === 'layers' ? kLayersPatience : kPatience;
   let timer;
   const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`${label}: no answer for ${kPatience / 1000} s`)), kPatience);
+    timer = setTimeout(() => reject(new Silent(`${label}: no answer for ${patience / 1000} s`)), patience);
   });
   try {
     return await Promise.race([answer, late]);
@@ -55,13 +61,16 @@ export function node_host({ node, version, flags }) {
             throw new Error(`${label}: its process ended (${signal ?? code}): ${complaints.trim()}`);
           });
           died.catch(() => {});
-          const [message] = await with_patience(Promise.race([once(child, 'message'), died]), label);
+          const [message] = await with_patience(Promise.race([once(child, 'message'), died]), method, label);
           return unwrap(message);
         },
         close: async () => {
           if (child.exitCode !== null || child.signalCode !== null) return;
+          const ended = once(child, 'exit');
+          const timer = setTimeout(() => child.kill('SIGKILL'), kExitMs);
           child.disconnect();
-          await once(child, 'exit');
+          await ended;
+          clearTimeout(timer);
         },
       };
     },
@@ -131,7 +140,7 @@ export async function chromium_host({ folder, flags }) {
         call: async (method, ...args) => {
           await page.bringToFront();
           const answer = page.evaluate(([name, list]) => window.bench_call(name, list), [method, args]);
-          const result = unwrap(await with_patience(answer, label));
+          const result = unwrap(await with_patience(answer, method, label));
           if (method !== 'open') return result;
           return { ...result, output, download: size_of([...served].filter(existsSync)) };
         },

@@ -1,5 +1,6 @@
 // One race: every engine at every thread count on one model in one host, in one interleaved run.
 import { Skipped, kEngines } from './engines.mjs';
+import { Silent } from './hosts.mjs';
 import { native_peak } from './native_peak.mjs';
 import { permute } from './permute.mjs';
 import { median, quantile, race, speed_ratio } from './race.mjs';
@@ -27,7 +28,8 @@ export function in_onnx_order(output, engine, channels_last) {
   );
 }
 
-async function open(engine, threads, model, host, native_host) {
+/** A rival whose process never answers gets another: onnxruntime-web's threads do not always start in Node. */
+async function open(engine, threads, model, host, native_host, attempts = kEngines[engine].is_ours ? 1 : 3) {
   const at = kEngines[engine].is_native ? native_host : host;
   const session = await at.open(label_of(engine, threads));
   try {
@@ -37,6 +39,7 @@ async function open(engine, threads, model, host, native_host) {
   } catch (error) {
     await session.close();
     if (error instanceof Skipped) return { engine, threads, skipped: error.message };
+    if (error instanceof Silent && attempts > 1) return open(engine, threads, model, host, native_host, attempts - 1);
     if (kEngines[engine].is_ours) throw error;
     return { engine, threads, skipped: `it fails: ${error.message.split('\n')[0]}` };
   }
@@ -62,6 +65,14 @@ export async function peak_of(host, threads, folder) {
   } finally {
     for (const session of sessions) await session.close();
   }
+}
+
+/** Runs for a while; then all threads must be there. */
+async function warm_up(session, engine, threads) {
+  await session.call('turn', kWarmUpMs);
+  const running = await session.call('threads');
+  if (running !== undefined && running !== threads)
+    throw new Error(`${label_of(engine, threads)}: it runs on ${running}`);
 }
 
 /** Peaks by thread count. */
@@ -102,7 +113,7 @@ export async function run_race(model, host, native_host, options) {
       running.map(({ engine, threads, session, output }) => ({
         label: label_of(engine, threads),
         output: in_onnx_order(output, engine, model.channels_last),
-        warm_up: () => session.call('turn', kWarmUpMs),
+        warm_up: () => warm_up(session, engine, threads),
         turn: async () => {
           await rest(kPauseMs);
           return session.call('turn', kTurnMs);
@@ -149,7 +160,7 @@ export async function run_layers(engine, threads, model, host, rounds) {
   const entry = await open(engine, threads, model, host, host);
   if (entry.skipped) throw new Skipped(entry.skipped);
   try {
-    await entry.session.call('turn', kWarmUpMs);
+    await warm_up(entry.session, engine, threads);
     const steps = await entry.session.call('layers', rounds);
     return steps
       .map((step) => ({ ...step, shape: model.shapes.get(step.name) ?? '', gflops: (2 * step.macs) / step.ms / 1e6 }))

@@ -71,6 +71,11 @@ export class Session {
     return median(samples);
   }
 
+  /** Threads that runs have now, if the engine tells. */
+  async threads() {
+    return this.#engine.threads?.();
+  }
+
   /** Each step of a tilekiln model and its median time; see layers.mjs. */
   async layers(rounds) {
     return layer_times(this.#engine.model, rounds);

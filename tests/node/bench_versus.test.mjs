@@ -51,6 +51,14 @@ test('the_table_ends_with_the_ratio_in_words', async (t) => {
   );
 });
 
+test('threads_are_the_same_number_for_both', async (t) => {
+  const cwd = user_folder(t, { 'net.onnx': conv_net() });
+  const args = ['bench', 'net.onnx', '--vs', 'onnxruntime-node', '--runs', '2', '--threads', '2', '--json'];
+  const { code, stdout, stderr } = await run_cli(args, { cwd });
+  assert.deepEqual([code, stderr], [0, '']);
+  assert.equal(JSON.parse(stdout).threads, 2);
+});
+
 test('a_package_that_is_absent_is_named_with_the_command_that_gets_it', async (t) => {
   const cwd = temp_folder(t);
   writeFileSync(join(cwd, 'net.onnx'), conv_net());
@@ -125,7 +133,7 @@ test('runs_take_turns_after_the_outputs_are_compared', async () => {
     },
     dispose: async () => {},
   });
-  const options = { runs: 2, warmup: 1, tolerance: 1e-3 };
+  const options = { runs: 2, warmup: 1, pause_ms: 0, tolerance: 1e-3 };
   const result = await race_engines(engine('A', 1), engine('B', 1.001), 'onnxruntime-web', options);
   assert.equal(calls.join(''), 'ABABABAB');
   assert.ok(Math.abs(result.difference - 0.0005) < 1e-9);

@@ -3,6 +3,7 @@
 import { KilnError } from '../core/errors.ts';
 import { load, type LoadOptions, type Model } from '../core/model.ts';
 import { array_type, num_elements, Tensor } from '../core/tensor.ts';
+import { wanted_threads } from '../core/threads.ts';
 import { read_image } from '../targets/node_image.ts';
 import { Classifier } from '../vision/classifier.ts';
 import { Detector } from '../vision/detector.ts';
@@ -22,6 +23,7 @@ import {
 } from './command.ts';
 import { compile_files } from './compiler_files.ts';
 
+const kPauseMs = 10; // between runs of threaded engines: workers of the other poll for a while before they sleep
 const kRaceWarmup = 10; // the engine's optimizing compiler replaces the code of the first runs
 
 /** Value at a share of the sorted samples: 0.5 is the median. */
@@ -207,14 +209,20 @@ async function bench_versus(
 ): Promise<void> {
   const onnx = await read_user_file(file);
   const bundle = await compile_for_race(file, input_shapes);
+  const { threads: num_threads } = wanted_threads(threads);
   const start = performance.now();
-  const model = await load(bundle, { simd, threads });
+  const model = await load(bundle, { simd, threads: num_threads });
   const load_ms = performance.now() - start;
   const feeds = random_feeds(model);
   const macs = model.steps().reduce((sum, step) => sum + step.macs, 0);
   const ours = own_engine(model, load_ms, feeds);
-  const rival = await load_rival(name, process.cwd(), onnx, feeds, model.threads);
-  const race = await race_engines(ours, rival, name, { runs, warmup, tolerance });
+  const rival = await load_rival(name, process.cwd(), onnx, feeds, num_threads);
+  const race = await race_engines(ours, rival, name, {
+    runs,
+    warmup,
+    tolerance,
+    pause_ms: num_threads > 1 ? kPauseMs : 0,
+  });
   const ratios = race.ours.samples.map((ms, run) => race.rival.samples[run]! / ms);
   const result = {
     model: file,
@@ -228,6 +236,7 @@ async function bench_versus(
     ratio: quantile(ratios, 0.5),
     ratio_quartiles: [quantile(ratios, 0.25), quantile(ratios, 0.75)],
   };
+  for (const note of model.notes) say(`notice: ${note}`);
   await ours.dispose();
   await rival.dispose();
   if (json) return print(JSON.stringify(result));

@@ -161,16 +161,17 @@ export interface RaceResult {
 
 /**
  * Compares the outputs, then runs both in turn.
- * @param options `warmup` runs of each first, `tolerance` as a share of an output's largest value
+ * @param options `warmup` runs of each first, `pause_ms` before each run, `tolerance` as a share of an output's largest value
  * @throws KilnError INTERNAL if an output differs by more
  */
 export async function race_engines(
   ours: Engine,
   rival: Engine,
   name: Rival,
-  options: { readonly runs: number; readonly warmup: number; readonly tolerance: number },
+  options: { readonly runs: number; readonly warmup: number; readonly pause_ms: number; readonly tolerance: number },
 ): Promise<RaceResult> {
   const timed = async (engine: Engine): Promise<[number, Awaited<ReturnType<Engine['run']>>]> => {
+    if (options.pause_ms > 0) await new Promise((resolve) => setTimeout(resolve, options.pause_ms));
     const start = performance.now();
     const outputs = await engine.run();
     return [performance.now() - start, outputs];
