@@ -410,7 +410,7 @@ async function set_up(module: WebAssembly.Module, options: LoadOptions, what: Se
   const memory = is_threaded(module) ? shared_memory() : undefined;
   const native = new Native(await instantiate(module, memory));
   throw_if_aborted(options.signal);
-  const tile = choose_tile(native, simd, options.tile ?? 'auto'); // before workers could disturb the timing
+  const tile = await choose_tile(native, simd, options.tile ?? 'auto'); // before workers could disturb the timing
   if (memory) team?.attach(native, module, memory);
   const pointer = native.alloc(bytes.length, 'the bundle');
   native.bytes(pointer, bytes.length).set(bytes);

@@ -3,13 +3,15 @@
 import { KilnError } from './errors.ts';
 import type { Native } from './native.ts';
 
-const kBudgetMs = 8;
-const kTrialMs = 0.25; // of a candidate at a time
-const kOptimised = 1.5; // times faster than at first: the engine has replaced its first code by better
+// Engines start with slow code and replace it, by a thread of their own, once a function has run for a while.
+const kCalls = 600; // of a candidate: enough for that, and a tenth of a millisecond of optimised code
+const kWaitMs = 4; // for that thread
+const kMostWaits = 4;
+const kOptimised = 2; // times faster than at first
+const kRounds = 5;
 const kMargin = 1.4; // by which another one must beat the default, which was chosen at leisure
-const kFirstCalls = 16;
 
-const chosen = new Map<string, number>(); // by SIMD level
+const chosen = new Map<string, Promise<number>>(); // by SIMD level
 let last_choice: string | undefined;
 
 /** The tile that the last model loaded with 'auto' got, like "6x8"; undefined before. */
@@ -28,31 +30,28 @@ export function tile_names(native: Native): string[] {
   return Array.from({ length: exports.kiln_num_tiles() }, (_, tile) => native.text(exports.kiln_tile_name(tile)));
 }
 
-// Engines start with slow code and replace it while the trials run, at different times for different candidates: so they take
-// turns until the end, and another one wins only once the default is known to be optimised.
-function fastest_tile(native: Native, budget_ms: number): number {
-  const { exports } = native;
-  const trials = Array.from({ length: exports.kiln_num_tiles() }, () => ({
-    calls: kFirstCalls,
-    first: 0,
-    best: Infinity,
-  }));
-  const end = performance.now() + budget_ms;
-  while (performance.now() < end) {
-    trials.forEach((trial, tile) => {
-      const start = performance.now();
-      const macs = exports.kiln_try_tile(tile, trial.calls);
-      const ms = performance.now() - start;
-      if (ms < kTrialMs) trial.calls *= 2; // also where the clock is coarse
-      if (ms < kTrialMs / 2) return;
-      trial.first ||= ms / macs;
-      trial.best = Math.min(trial.best, ms / macs);
-    });
+/** Milliseconds that a candidate takes for a million multiply-adds. */
+function time_tile(native: Native, tile: number): number {
+  const start = performance.now();
+  const macs = native.exports.kiln_try_tile(tile, kCalls);
+  return ((performance.now() - start) * 1e6) / macs;
+}
+
+// Only optimised code tells anything. Where the engine does not show that it has optimised the default, that stays: an error
+// on this side costs less than to take a tile for fast because another one was still slow.
+async function fastest_tile(native: Native): Promise<number> {
+  const tiles = Array.from({ length: native.exports.kiln_num_tiles() }, (_, tile) => tile);
+  const first = tiles.map((tile) => time_tile(native, tile));
+  for (let wait = 0; ; ++wait) {
+    if (wait === kMostWaits) return 0;
+    await new Promise((resolve) => setTimeout(resolve, kWaitMs));
+    if (time_tile(native, 0) * kOptimised < first[0]!) break;
   }
-  const [usual] = trials;
-  if (!usual || usual.first < kOptimised * usual.best) return 0;
-  const best = Math.min(...trials.map((trial) => trial.best));
-  return best * kMargin < usual.best ? trials.findIndex((trial) => trial.best === best) : 0;
+  const best = tiles.map(() => Infinity);
+  for (let round = 0; round < kRounds; ++round)
+    tiles.forEach((tile) => (best[tile] = Math.min(best[tile]!, time_tile(native, tile))));
+  const least = Math.min(...best);
+  return least * kMargin < best[0]! ? best.indexOf(least) : 0;
 }
 
 /**
@@ -62,13 +61,13 @@ function fastest_tile(native: Native, budget_ms: number): number {
  * @returns its name
  * @throws KilnError INVALID_ARGUMENT
  */
-export function choose_tile(native: Native, simd: string, wanted: string, budget_ms = kBudgetMs): string {
+export async function choose_tile(native: Native, simd: string, wanted: string): Promise<string> {
   const names = tile_names(native);
   if (wanted !== 'auto' && !names.includes(wanted)) {
     throw new KilnError('INVALID_ARGUMENT', `tile: '${wanted}'; allowed: auto, ${names.join(', ')}`);
   }
-  let tile = wanted === 'auto' ? chosen.get(simd) : names.indexOf(wanted);
-  if (tile === undefined) chosen.set(simd, (tile = fastest_tile(native, budget_ms)));
+  if (wanted === 'auto' && !chosen.has(simd)) chosen.set(simd, fastest_tile(native));
+  const tile = wanted === 'auto' ? await chosen.get(simd)! : names.indexOf(wanted);
   native.exports.kiln_select_tile(tile);
   if (wanted === 'auto') last_choice = names[tile]!;
   return names[tile]!;

@@ -26,7 +26,6 @@ const kFlags: readonly Flag[] = [
   { name: 'experimental-wasm-relaxed-simd', gain: 'relaxed SIMD', from: 10.2, before: 11.4 },
   { name: 'experimental-wasm-revectorize', gain: '256-bit vectors', from: 13, before: Infinity },
 ];
-const kTileMs = 60; // of trials: here is more time than at a load
 const kCheckMs = 40; // V8 replaces its first code by optimised code meanwhile
 
 const v8_version = (): number => Number.parseFloat(process.versions.v8); // minor versions have one digit
@@ -58,7 +57,7 @@ function fresh_artefacts(base: Platform): Platform {
 /** The hash of an artefact's own products (0: it failed), the same for as long as the engine may need to optimise it. */
 async function self_check(simd: SimdLevel): Promise<number> {
   const native = new Native(await instantiate(await artefact_module(`kiln-${simd}.wasm`)));
-  choose_tile(native, simd, 'auto', kTileMs); // the tiles are optimised by now
+  await choose_tile(native, simd, 'auto'); // the tiles are optimised by now
   const first = native.exports.kiln_self_check() >>> 0;
   const end = performance.now() + kCheckMs;
   while (performance.now() < end) {
