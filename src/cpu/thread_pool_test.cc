@@ -62,6 +62,31 @@ TEST_CASE("pool_runs_every_tile_once_whatever_the_threads") {
   }
 }
 
+TEST_CASE("pool_takes_very_many_tiles_several_at_once") {
+  PoolThreads threads(3);
+  CHECK(comes_true([&] { return threads.pool().num_running() == 3; }));
+  for (const int num_tiles : {65534, 65535, 65536, 131071, 200000}) {
+    CAPTURE(num_tiles);
+    check_fork(threads.pool().parallel(), num_tiles);
+  }
+}
+
+TEST_CASE("pool_begins_at_one_end_and_its_workers_at_the_other") {
+  PoolThreads threads(2);
+  REQUIRE(comes_true([&] { return threads.pool().num_running() == 2; }));
+  constexpr int kTiles = 10;
+  std::vector<int> thread_of(kTiles, -1);
+  std::atomic<int> started{0};
+  parallel_for(&threads.pool().parallel(), kTiles, [&](int tile, int thread) {
+    thread_of[static_cast<size_t>(tile)] = thread;
+    started.fetch_add(1);
+    comes_true([&] { return started.load() >= 2; });  // both have a tile before either takes another
+  });
+  CHECK(thread_of.front() == 0);
+  CHECK(thread_of.back() == 1);
+  CHECK(std::is_sorted(thread_of.begin(), thread_of.end()));
+}
+
 TEST_CASE("pool_shares_tiles_out") {
   PoolThreads threads(2);
   REQUIRE(comes_true([&] { return threads.pool().num_running() == 2; }));
