@@ -68,8 +68,11 @@ inline PlanarBlocking planar_blocking(const ConvParams& p, int64_t n, int64_t in
   const auto group_in = static_cast<int32_t>(in_channels / p.group);
   b.form = p.group == 1 && p.dilation[2] == 1 ? inner_window_form(p.kernel[1], p.kernel[2], group_in)
                                               : window_form(p.kernel[1] * p.kernel[2], group_in);
-  b.input_bytes = align64(static_cast<uint64_t>(b.in_lines) * static_cast<uint64_t>(b.in_width) *
-                          static_cast<uint64_t>(in_channels) * sizeof(float));
+  // A hostile bundle may pad as it likes: what cannot be counted gets more than any memory has.
+  constexpr uint64_t kMostFloats = uint64_t{1} << 48;
+  const uint64_t pixels = static_cast<uint64_t>(b.in_lines) * static_cast<uint64_t>(b.in_width);
+  const auto channels = static_cast<uint64_t>(in_channels);
+  b.input_bytes = align64((pixels > kMostFloats / channels ? kMostFloats : pixels * channels) * sizeof(float));
   const int32_t k = p.kernel[1] * p.kernel[2] * group_in;
   b.slot_bytes = b.input_bytes + gemm_slot_bytes(static_cast<int32_t>(b.lines * out_width), k, b.form);
   return b;
