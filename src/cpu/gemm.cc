@@ -154,6 +154,7 @@ struct BlockRun {
   const Gemm& gemm;
   const TileKernel& kernel;
   BlockRange range;
+  StripCut strips;
   TileRows* tiles;
   int32_t num_tiles = 0;
   RowSegment* segments;
@@ -162,10 +163,20 @@ struct BlockRun {
   bool is_slow = false;  // residual and activation follow in a pass of their own
   float low = -INFINITY, high = INFINITY;
 
-  // Cuts the rows into tiles; what is left of them takes the smaller kernel if that is enough.
+  // Whether rows of A, C and residual lie at even distances, and all panels are whole.
+  bool has_strips() const {
+    const auto is_plain = [](const GemmRows& rows, int32_t end) { return end <= rows.width; };
+    const int32_t end = range.row + range.num_rows;
+    return gemm.locate_rows == locate_matrix_rows && !gemm.row_form.is_copied && gemm.m > 1 &&
+           gemm.n % kPanelColumns == 0 && is_plain(gemm.c_rows, end) &&
+           (gemm.residual == nullptr || is_plain(gemm.residual_rows, end));
+  }
+
+  // Cuts the rows into tiles, those behind a strip; what is left of them takes the smaller kernel if that is enough.
   void place_tiles() {
+    if (has_strips()) strips = cut_strip(kernel, range.num_rows);
     const int64_t column = static_cast<int64_t>(range.group) * gemm.n;
-    for (int32_t first = 0; first < range.num_rows; ++num_tiles) {
+    for (int32_t first = range.num_rows - strips.left; first < range.num_rows; ++num_tiles) {
       TileRows& tile = tiles[num_tiles];
       tile.first = first;
       tile.count = rows_of_tile(kernel, range.num_rows - first);
@@ -214,18 +225,49 @@ struct BlockRun {
     for (int32_t r = 0; r < tile.count; ++r) std::memcpy(tile.c[r] + column, c[r], bytes);
   }
 
-  // Panels [panel, panel + count) over all rows. b: the first panel's part of this block of k.
-  void run_panels(int32_t panel, int32_t count, const float* b, const float* bias, int32_t panel_stride,
-                  bool ends) const {
+  // The rows that make strips, of the panels that `call` is for.
+  void run_strips(const TileCall& call, int32_t k, int32_t depth, int32_t count) const {
+    const auto& matrix = *static_cast<const MatrixRows*>(gemm.rows_context);
+    const int64_t column = int64_t{range.group} * gemm.n + call.column;
+    StripCall strip;
+    strip.k = depth;
+    strip.a_stride = matrix.row_stride;
+    strip.a = matrix.data + range.group * matrix.group_stride + range.row * matrix.row_stride + k;
+    strip.b = call.b;
+    strip.panel_stride = call.panel_stride;
+    strip.bias = call.bias;
+    strip.bias_stride = call.bias_stride;
+    strip.c_stride = gemm.c_rows.x_stride;
+    strip.c = gemm.c + range.row * strip.c_stride + column;
+    strip.residual_stride = gemm.residual_rows.x_stride;
+    strip.residual =
+        call.ends && gemm.residual != nullptr ? gemm.residual + range.row * strip.residual_stride + column : nullptr;
+    strip.ends = call.ends;
+    strip.low = call.low;
+    strip.high = call.high;
+    strip.num_tiles = strips.full;
+    (count > 1 ? kernel.full : kernel.narrow).strip(strip);
+    if (strips.few == 0) return;
+    const int32_t rows = strips.full * kernel.rows;
+    strip.a += rows * strip.a_stride;
+    strip.c += rows * strip.c_stride;
+    if (strip.residual != nullptr) strip.residual += rows * strip.residual_stride;
+    strip.num_tiles = strips.few;
+    (count > 1 ? kernel.few_rows : kernel.few_rows_narrow).strip(strip);
+  }
+
+  // Panels [panel, panel + count) over all rows, [k, k_end) of k. packed: the first panel.
+  void run_panels(int32_t panel, int32_t count, const float* packed, int32_t k, int32_t k_end) const {
     TileCall call;
-    call.b = b;
-    call.panel_stride = call.bias_stride = panel_stride;
-    call.bias = bias;
+    call.b = packed + kPanelColumns * (int64_t{k} + 1);
+    call.panel_stride = call.bias_stride = kPanelColumns * (gemm.k + 1);
+    call.bias = k == 0 && !gemm.accumulate ? packed : nullptr;
     call.column = int64_t{panel} * kPanelColumns;
-    call.ends = ends && !is_slow;
+    call.ends = k_end == gemm.k && !is_slow;
     call.low = low;
     call.high = high;
     const int32_t columns = gemm.n - panel * kPanelColumns;
+    if (strips.full + strips.few > 0) run_strips(call, k, k_end - k, count);
     for (int32_t i = 0; i < num_tiles; ++i) {
       const TileRows& tile = tiles[i];
       call.segments = segments + int64_t{i} * segments_of_tile;
@@ -233,14 +275,14 @@ struct BlockRun {
       call.c = tile.c;
       call.residual = call.ends && gemm.residual != nullptr ? tile.residual : nullptr;
       const bool is_wide = count > 1;
-      const TileFn run = tile.count > kFewRows ? (is_wide ? kernel.tile : kernel.narrow)
-                                               : (is_wide ? kernel.few_rows : kernel.few_rows_narrow);
+      const TileFns& fns = tile.count > kFewRows ? (is_wide ? kernel.full : kernel.narrow)
+                                                 : (is_wide ? kernel.few_rows : kernel.few_rows_narrow);
       if (columns < kPanelColumns) {
-        run_edge(call, tile, columns, run);
+        run_edge(call, tile, columns, fns.tile);
       } else if (gemm.m == 1) {
         run_row_segments(call, tile.c[0] + call.column);
       } else {
-        run(call);
+        fns.tile(call);
       }
     }
   }
@@ -248,21 +290,21 @@ struct BlockRun {
   // Residual and activation where the tiles could not do it.
   void finish_rows() const {
     const int32_t columns = std::min(range.num_columns, gemm.n - range.column);
+    const int64_t column = int64_t{range.group} * gemm.n + range.column;
     // Rows that follow each other without a gap are one.
-    const bool is_dense =
-        gemm.c_rows.x_stride == columns && range.num_rows <= gemm.c_rows.width - range.row && gemm.residual == nullptr;
-    if (is_dense) {
-      activate_f32(gemm.activation, tiles[0].c[0] + range.column, int64_t{range.num_rows} * columns);
+    if (gemm.c_rows.x_stride == columns && range.num_rows <= gemm.c_rows.width - range.row &&
+        gemm.residual == nullptr) {
+      activate_f32(gemm.activation, gemm.c + row_offset(gemm.c_rows, range.row) + column,
+                   int64_t{range.num_rows} * columns);
       return;
     }
-    for (int32_t i = 0; i < num_tiles; ++i) {
-      for (int32_t r = 0; r < tiles[i].count; ++r) {
-        float* c = tiles[i].c[r] + range.column;
-        const float* residual = gemm.residual != nullptr ? tiles[i].residual[r] + range.column : nullptr;
-        if (residual != nullptr && !gemm.residual_after) add_f32(residual, columns, c);
-        activate_f32(gemm.activation, c, columns);
-        if (residual != nullptr && gemm.residual_after) add_f32(residual, columns, c);
-      }
+    for (int32_t row = range.row; row < range.row + range.num_rows; ++row) {
+      float* c = gemm.c + row_offset(gemm.c_rows, row) + column;
+      const float* residual =
+          gemm.residual != nullptr ? gemm.residual + row_offset(gemm.residual_rows, row) + column : nullptr;
+      if (residual != nullptr && !gemm.residual_after) add_f32(residual, columns, c);
+      activate_f32(gemm.activation, c, columns);
+      if (residual != nullptr && gemm.residual_after) add_f32(residual, columns, c);
     }
   }
 };
@@ -272,7 +314,7 @@ void run_block(const Gemm& gemm, const Blocking& blocking, const BlockRange& ran
   auto* copy = reinterpret_cast<float*>(slot);
   auto* tiles = reinterpret_cast<TileRows*>(slot + layout.copy_bytes);
   auto* segments = reinterpret_cast<RowSegment*>(slot + layout.copy_bytes + layout.tiles_bytes);
-  BlockRun run = {gemm, tile_kernel(), range, tiles, 0, segments, layout.segments, copy};
+  BlockRun run = {gemm, tile_kernel(), range, {0, 0, range.num_rows}, tiles, 0, segments, layout.segments, copy};
   const auto kind = static_cast<ActivationKind>(gemm.activation.kind);
   if (kind == ActivationKind::kClip) {
     run.low = gemm.activation.a;
@@ -292,9 +334,7 @@ void run_block(const Gemm& gemm, const Blocking& blocking, const BlockRange& ran
     run.locate_rows(k, k_end);
     for (int32_t panel = range.column / kPanelColumns; panel < end_panel;) {
       const int32_t count = gemm.m > 1 && panel + run.kernel.panels <= full_panels ? run.kernel.panels : 1;
-      const float* b = group_b + int64_t{panel} * panel_floats;
-      const float* bias = k == 0 && !gemm.accumulate ? b : nullptr;
-      run.run_panels(panel, count, b + kPanelColumns * (int64_t{k} + 1), bias, panel_floats, k_end == gemm.k);
+      run.run_panels(panel, count, group_b + int64_t{panel} * panel_floats, k, k_end);
       panel += count;
     }
     k = k_end;

@@ -39,15 +39,40 @@ struct TileCall {
 
 using TileFn = void (*)(const TileCall&);
 
+// The same for tiles one below the other, whose rows are all the same distance apart: no pointers to find, one call.
+struct StripCall {
+  int32_t num_tiles;
+  int32_t k;
+  const float* a;
+  int64_t a_stride;  // floats from row to row, as below
+  const float* b;
+  int32_t panel_stride;
+  const float* bias;
+  int32_t bias_stride;
+  float* c;
+  int64_t c_stride;
+  const float* residual;  // or null
+  int64_t residual_stride;
+  bool ends;
+  float low, high;
+};
+
+using StripFn = void (*)(const StripCall&);
+
+struct TileFns {
+  TileFn tile;
+  StripFn strip;
+};
+
 // A variant: tiles of `rows` by 8 * `panels` columns.
 struct TileKernel {
   const char* name;  // "6x8": rows by columns
   int32_t rows;
   int32_t panels;
-  TileFn tile;
-  TileFn narrow;           // one panel
-  TileFn few_rows;         // kFewRows rows
-  TileFn few_rows_narrow;  // kFewRows rows, one panel
+  TileFns full;
+  TileFns narrow;           // one panel
+  TileFns few_rows;         // kFewRows rows
+  TileFns few_rows_narrow;  // kFewRows rows, one panel
 };
 
 // The candidates; the first is the default of this build's instructions.
@@ -62,6 +87,25 @@ int32_t selected_tile_kernel();
 inline int32_t rows_of_tile(const TileKernel& kernel, int32_t left) {
   const bool two_small = kernel.rows == 6 && (left == 7 || left == 8);  // 4 + 4 instead of 6 + 4
   return two_small ? kFewRows : left < kernel.rows ? left : kernel.rows;
+}
+
+// How a strip of rows is made of tiles: `full` ones of the larger kernel, `few` of the smaller, `left` (0 to 5) rows
+// behind them.
+struct StripCut {
+  int32_t full, few, left;
+};
+inline StripCut cut_strip(const TileKernel& kernel, int32_t rows) {
+  StripCut cut = {rows / kernel.rows, 0, rows % kernel.rows};
+  if (kernel.rows == kFewRows) return cut;
+  if (cut.full > 0 && (cut.left == 1 || cut.left == 2)) {
+    --cut.full;
+    cut.left += kernel.rows;
+  }
+  if (cut.left % kFewRows == 0 || cut.left > kernel.rows) {
+    cut.few = cut.left / kFewRows;
+    cut.left %= kFewRows;
+  }
+  return cut;
 }
 
 // Runs a candidate `num_calls` times on numbers of its own, so that a caller with a clock can time it.

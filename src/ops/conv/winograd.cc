@@ -117,12 +117,13 @@ inline void transform_patch(const Patch& patch, int64_t x_pixel, int32_t channel
   for (int32_t j = 0; j < kIn; ++j) transform_input<kIn>(out + j);
 }
 
-// Tiles [first, first + count) to (product, tile, c): the rows of A of 36 products.
-void transform_block(const Work& work, int32_t first, int32_t count, float* out) {
+// Tiles [first, first + count) to (product, rows, c): the rows of A of 36 products; those behind the tiles repeat the
+// last.
+void transform_block(const Work& work, int32_t first, int32_t count, int32_t rows, float* out) {
   const int32_t channels = work.x.c;
-  const int64_t product_floats = int64_t{count} * channels;
-  for (int32_t t = 0; t < count; ++t) {
-    const Patch patch = locate_patch(work, first + t);
+  const int64_t product_floats = int64_t{rows} * channels;
+  for (int32_t t = 0; t < rows; ++t) {
+    const Patch patch = locate_patch(work, first + std::min(t, count - 1));
     for (int32_t c = 0; c < channels; c += 4) {
       v128_t values[kWinogradProducts];
       transform_patch(patch, work.x_pixel, c, values);
@@ -195,37 +196,31 @@ void finish_pixels(const Work& work, const Tile& at, int32_t first, int32_t coun
   }
 }
 
-// One product of a block: (count, channels) times `panels` panels from `b` on, to (count, 8 * panels).
+// One product of a block: (count, channels) times `panels` panels from `b` on, to (count, 8 * panels); count is a
+// multiple of kFewRows.
 void multiply_block(const Work& work, int32_t count, int32_t panels, const float* a, const float* b, float* c) {
-  static const float kZeros[kPanelColumns] = {};
+  static const float kZeros[2 * kPanelColumns] = {};
   const TileKernel& kernel = tile_kernel();
   const int32_t channels = work.x.c;
-  const int32_t columns = panels * kPanelColumns;
-  TileCall call = {};
-  RowSegment segment;
-  segment.length = channels;
-  float* rows[kMaxTileRows];
-  call.segments = &segment;
-  call.num_segments = 1;
-  call.panel_stride = kWinogradProducts * channels * kPanelColumns;
-  call.bias = kZeros;
-  call.c = rows;
+  const StripCut cut = cut_strip(kernel, count);
+  StripCall strip = {};
+  strip.k = channels;
+  strip.a_stride = channels;
+  strip.panel_stride = kWinogradProducts * channels * kPanelColumns;
+  strip.bias = kZeros;
+  strip.c_stride = int64_t{panels} * kPanelColumns;
+  const int32_t few_at = cut.full * kernel.rows;
   for (int32_t panel = 0; panel < panels;) {
-    const bool is_wide = panel + kernel.panels <= panels && kernel.panels > 1;
-    call.b = b + int64_t{panel} * call.panel_stride;
-    call.column = int64_t{panel} * kPanelColumns;
-    for (int32_t first = 0; first < count;) {
-      const int32_t left = rows_of_tile(kernel, count - first);
-      for (int32_t r = 0; r < kMaxTileRows; ++r) {
-        const int32_t row = first + std::min(r, left - 1);
-        segment.rows[r] = a + int64_t{row} * channels;
-        rows[r] = c + int64_t{row} * columns;
-      }
-      const TileFn run = left > kFewRows ? (is_wide ? kernel.tile : kernel.narrow)
-                                         : (is_wide ? kernel.few_rows : kernel.few_rows_narrow);
-      run(call);
-      first += left;
-    }
+    const bool is_wide = kernel.panels > 1 && panel + kernel.panels <= panels;
+    strip.b = b + int64_t{panel} * strip.panel_stride;
+    strip.a = a;
+    strip.c = c + int64_t{panel} * kPanelColumns;
+    strip.num_tiles = cut.full;
+    (is_wide ? kernel.full : kernel.narrow).strip(strip);
+    strip.a += few_at * strip.a_stride;
+    strip.c += few_at * strip.c_stride;
+    strip.num_tiles = cut.few;
+    (is_wide ? kernel.few_rows : kernel.few_rows_narrow).strip(strip);
     panel += is_wide ? kernel.panels : 1;
   }
 }
@@ -235,9 +230,10 @@ void run_block(const Work& work, int32_t block, int32_t first_panel, int32_t end
   const int32_t channels = work.x.c;
   const int32_t first = block * work.blocking.tiles;
   const int32_t count = std::min(work.blocking.tiles, work.num_tiles - first);
+  const int32_t rows = (count + kFewRows - 1) / kFewRows * kFewRows;
   float* inputs = scratch;
-  float* products = scratch + int64_t{kWinogradProducts} * work.blocking.tiles * channels;
-  transform_block(work, first, count, inputs);
+  float* products = scratch + int64_t{kWinogradProducts} * rows * channels;
+  transform_block(work, first, count, rows, inputs);
 
   const auto* weights = static_cast<const float*>(work.args->prepared);
   const float* packed = work.args->in[1].as<float>();  // for the biases
@@ -245,9 +241,9 @@ void run_block(const Work& work, int32_t block, int32_t first_panel, int32_t end
   for (int32_t panel = first_panel; panel < end_panel; panel += work.blocking.panels) {
     const int32_t panels = std::min(end_panel - panel, work.blocking.panels);
     const int32_t columns = panels * kPanelColumns;
-    const int64_t product_floats = int64_t{count} * columns;
+    const int64_t product_floats = int64_t{rows} * columns;
     for (int32_t m = 0; m < kWinogradProducts; ++m) {
-      multiply_block(work, count, panels, inputs + int64_t{m} * count * channels,
+      multiply_block(work, rows, panels, inputs + int64_t{m} * rows * channels,
                      weights + (int64_t{panel} * kWinogradProducts + m) * channels * kPanelColumns,
                      products + m * product_floats);
     }

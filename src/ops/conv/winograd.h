@@ -73,7 +73,8 @@ inline WinogradBlocking winograd_blocking(int64_t num_tiles, int64_t in_channels
       static_cast<int32_t>(std::clamp<int64_t>(kProductBytes / (tile_bytes * kPanelColumns * b.tiles), 1, num_panels));
   b.most_splits = static_cast<int32_t>(std::clamp<int64_t>(num_panels / kFewestPanels, 1, kMostSplits));
   b.num_slots = static_cast<int32_t>(std::clamp<int64_t>(int64_t{b.num_blocks} * b.most_splits, 1, kMostSlots));
-  const auto floats = static_cast<uint64_t>(kWinogradProducts) * static_cast<uint64_t>(b.tiles) *
+  const int32_t rows = (b.tiles + kFewRows - 1) / kFewRows * kFewRows;
+  const auto floats = static_cast<uint64_t>(kWinogradProducts) * static_cast<uint64_t>(rows) *
                       static_cast<uint64_t>(in_channels + int64_t{b.panels} * kPanelColumns);
   b.slot_bytes = (floats * sizeof(float) + 63) / 64 * 64;
   return b;
