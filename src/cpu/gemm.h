@@ -7,7 +7,8 @@
 // rows.
 // 4. Between blocks of k the sums rest in C; the last block adds the residual and applies the activation.
 // Padding, strides, dilation, groups and channel views are the business of the function that locates rows alone. An
-// output's sum is taken in the order of k whatever the tiling, so its bits depend neither on threads nor on blocking.
+// output's sum is taken in the order of k whatever the tiling (in four interleaved sums where m is 1), so its bits
+// depend neither on threads nor on the register tile.
 #pragma once
 
 #include <cstddef>

@@ -8,8 +8,8 @@
 namespace kiln {
 
 // `run` calls task(context, tile, thread) once for each tile in [0, num_tiles), on any thread in [0,
-// num_threads), and returns when all are done. Kernels must give the same bits for any num_threads: a tile's
-// work never depends on it.
+// num_threads), and returns when all are done. Kernels must give the same bits for any num_threads: they may cut
+// their work by it, but what an output is made of does not depend on the cut.
 struct Parallel {
   int num_threads = 1;
   void* self = nullptr;

@@ -12,12 +12,12 @@ namespace kiln {
 
 // The pool starts no thread: somebody's threads call work(), std::thread natively and Workers in wasm.
 //
-// A fork publishes one 64-bit word, (number of the fork, tiles not yet taken). Who shortens them by compare-and-swap
-// owns a tile, reads the fork's task and runs it: a worker that comes late or never takes nothing, and the caller
-// takes tiles itself until none is left. The caller takes from the beginning and workers from the end: from kernel to
-// kernel a core works on the same part of the image, which its cache still holds. Only tiles in flight are waited for,
-// so the fork's task and its context outlive every reader, and a stale word never matches. Workers with nothing to take
-// poll for a while and then sleep; a fork rings for as many sleepers as it has tiles for.
+// A fork publishes one 64-bit word, (number of the fork, begin and end of the tiles left). Who shortens them by
+// compare-and-swap owns a tile, reads the fork's task and runs it: a worker that comes late or never takes nothing, and
+// the caller takes tiles itself until none is left. The caller takes from the beginning and workers from the end: from
+// kernel to kernel a core works on the same part of the image, which its cache still holds. Only tiles in flight are
+// waited for, so the fork's task and its context outlive every reader, and a stale word never matches. Workers with
+// nothing to take poll for a while and then sleep; a fork rings for as many sleepers as it has tiles for.
 //
 // A worker whose code traps tells by worker_died(): what it held counts as done, and the run has failed. One that
 // disappears with a tile and cannot tell makes the caller give up after `give_up_ms`; since it may still write,

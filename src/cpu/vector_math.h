@@ -62,7 +62,8 @@ inline v128_t exp_f32x4(v128_t x) {
                         vector_math_detail::pow2_i32x4(wasm_i32x4_sub(n, half)));
 }
 
-// e^x with 0 for all that is no normal number: for sums of x <= 0, where engines would pay dearly for subnormal terms.
+// e^x with 0 below e^-87, close to the smallest normal number: for sums of x <= 0, where subnormal terms would cost
+// dearly.
 inline v128_t exp_flushed_f32x4(v128_t x) {
   const v128_t is_tiny = wasm_f32x4_lt(x, vector_math_detail::splat_of(vector_math_detail::kExp.low));
   return wasm_v128_andnot(vector_math_detail::exp_saturated(x), is_tiny);

@@ -8,7 +8,15 @@ import { UsageError, check_given_once, check_overwrites, read_user_file } from '
 
 const kFlagsWithoutValue = ['--json', '--check'];
 const kFileOptions = ['--labels', '--preprocess', '--sidecar', '--bind'];
-const kTextOptions = ['--task', '--precision', '--dump', '--stage', '--input-layout', '--output-layout'];
+const kTextOptions = [
+  '--task',
+  '--precision',
+  '--prepared-budget',
+  '--dump',
+  '--stage',
+  '--input-layout',
+  '--output-layout',
+];
 const kShapeOptions = ['--input-shape', '--dynamic-batch', '--dynamic-size'];
 const kValueOptions = ['-o', '--output', '--svg', ...kFileOptions, ...kTextOptions, ...kShapeOptions];
 const kMostRounds = 100;

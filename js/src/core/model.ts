@@ -119,6 +119,7 @@ export class Model {
   readonly #notes: readonly string[];
   readonly #shapes: readonly IoShape[]; // inputs and outputs of each profile
   #running: Promise<unknown> = Promise.resolve();
+  #broken: string | undefined; // why nothing runs any more
 
   /** Not public: use {@link load}. */
   constructor(
@@ -188,10 +189,7 @@ export class Model {
 
   /** Runs on whatever the inputs hold, so that the first real run is as fast as the rest. */
   async warmup(): Promise<void> {
-    const turn = this.#running.then(() => {
-      const native = this.#alive();
-      native.check(native.exports.kiln_run(this.#handle, 0, -1));
-    });
+    const turn = this.#running.then(() => this.#run_range(0, -1));
     this.#running = turn.catch(() => {});
     return turn;
   }
@@ -260,7 +258,11 @@ export class Model {
   }
 
   #alive(): Native {
-    if (!this.#native) throw new KilnError('INVALID_ARGUMENT', 'the model has been disposed');
+    if (!this.#native) {
+      throw this.#broken === undefined
+        ? new KilnError('INVALID_ARGUMENT', 'the model has been disposed')
+        : new KilnError('INTERNAL', this.#broken);
+    }
     return this.#native;
   }
 
@@ -330,17 +332,29 @@ export class Model {
     });
   }
 
+  /** Steps [begin, end), -1 for all. A trap leaves workers in the middle of a fork: nothing runs after one. */
+  #run_range(begin: number, end: number): void {
+    const native = this.#alive();
+    let code: number;
+    try {
+      code = native.exports.kiln_run(this.#handle, begin, end);
+    } catch (error) {
+      this.#team?.stop();
+      this.#native = undefined;
+      undisposed.unregister(this);
+      this.#broken = `the model stopped in the middle of a run (${(error as Error).message}); load it again`;
+      throw new KilnError('INTERNAL', this.#broken, { cause: error });
+    }
+    native.check(code);
+  }
+
   /** All steps: at once, or with a signal one by one, so that an abort is heeded. */
   async #run_steps(signal: AbortSignal | undefined): Promise<void> {
-    if (!signal) {
-      const native = this.#alive();
-      return native.check(native.exports.kiln_run(this.#handle, 0, -1));
-    }
+    if (!signal) return this.#run_range(0, -1);
     const num_steps = this.#count('steps');
     let last_yield = performance.now();
     for (let step = 0; step < num_steps; ++step) {
-      const native = this.#alive();
-      native.check(native.exports.kiln_run(this.#handle, step, step + 1));
+      this.#run_range(step, step + 1);
       if (performance.now() - last_yield > kYieldMs) {
         await new Promise((resolve) => setTimeout(resolve, 0));
         last_yield = performance.now();
@@ -410,7 +424,7 @@ async function set_up(module: WebAssembly.Module, options: LoadOptions, what: Se
   const memory = is_threaded(module) ? shared_memory() : undefined;
   const native = new Native(await instantiate(module, memory));
   throw_if_aborted(options.signal);
-  const tile = await choose_tile(native, simd, options.tile ?? 'auto'); // before workers could disturb the timing
+  const tile = await choose_tile(native, simd, options.tile ?? 'auto'); // before workers take tiles
   if (memory) team?.attach(native, module, memory);
   const pointer = native.alloc(bytes.length, 'the bundle');
   native.bytes(pointer, bytes.length).set(bytes);

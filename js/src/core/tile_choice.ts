@@ -11,7 +11,7 @@ const kOptimised = 2; // times faster than at first
 const kRounds = 5;
 const kMargin = 1.4; // by which another one must beat the default, which was chosen at leisure
 
-const chosen = new Map<string, Promise<number>>(); // by SIMD level
+const chosen = new Map<string, Promise<number>>(); // by SIMD level and the candidates' names
 let last_choice: string | undefined;
 
 /** The tile that the last model loaded with 'auto' got, like "6x8"; undefined before. */
@@ -66,8 +66,13 @@ export async function choose_tile(native: Native, simd: string, wanted: string):
   if (wanted !== 'auto' && !names.includes(wanted)) {
     throw new KilnError('INVALID_ARGUMENT', `tile: '${wanted}'; allowed: auto, ${names.join(', ')}`);
   }
-  if (wanted === 'auto' && !chosen.has(simd)) chosen.set(simd, fastest_tile(native));
-  const tile = wanted === 'auto' ? await chosen.get(simd)! : names.indexOf(wanted);
+  const key = [simd, ...names].join();
+  if (wanted === 'auto' && !chosen.has(key)) {
+    const choice = fastest_tile(native);
+    chosen.set(key, choice);
+    choice.catch(() => chosen.delete(key));
+  }
+  const tile = wanted === 'auto' ? await chosen.get(key)! : names.indexOf(wanted);
   native.exports.kiln_select_tile(tile);
   if (wanted === 'auto') last_choice = names[tile]!;
   return names[tile]!;

@@ -68,7 +68,12 @@ async function self_check(simd: SimdLevel): Promise<number> {
 
 async function try_flag(flag: Flag, base: Platform): Promise<string | undefined> {
   const before = capabilities();
-  const reference = await self_check(before.relaxed ? 'relaxed' : 'simd');
+  let reference: number;
+  try {
+    reference = await self_check(before.relaxed ? 'relaxed' : 'simd');
+  } catch (error) {
+    return `no ${flag.gain}: the check of its results cannot run: ${(error as Error).message}`;
+  }
   v8.setFlagsFromString(`--${flag.name}`);
   let problem: string | undefined;
   try {
@@ -92,8 +97,8 @@ async function try_flag(flag: Flag, base: Platform): Promise<string | undefined>
 let enabled: Promise<FastStatus> | undefined;
 
 /**
- * Sets the V8 flags that make models run faster here, after a check that they do not change results. They hold for the whole
- * process, and for models loaded from now on.
+ * Sets the V8 flags that make models run faster here, after a check that they do not change products and activations. They hold
+ * for the whole process.
  */
 export function enable_node_fast(): Promise<FastStatus> {
   enabled ??= (async () => {

@@ -13,6 +13,8 @@ std::string print_ints(const std::vector<int64_t>& values) {
   return text + "]";
 }
 
+constexpr int kMaxExtent = 1 << 28;  // of a window: positions stay within 32 bits
+
 // Reads `count` integers in [min, kMaxWindow]; absent leaves `values` as they are.
 bool read_ints(const NodeView& node, const char* name, int64_t min, size_t count, Inference* out,
                std::vector<int64_t>* values) {
@@ -56,6 +58,13 @@ bool read(const NodeView& node, const Shape& weights, Inference* out, Window* wi
     if (!read_ints(node, "pads", 0, 2 * spatial, out, &pads)) return false;
   } else if (window->auto_pad != "VALID" && window->auto_pad != "SAME_UPPER" && window->auto_pad != "SAME_LOWER") {
     if (out != nullptr) out->invalid("auto_pad", window->auto_pad, "NOTSET, VALID, SAME_UPPER or SAME_LOWER");
+    return false;
+  }
+  for (size_t i = 0; i < spatial; ++i) {
+    if ((kernel[i] - 1) * dilations[i] < kMaxExtent) continue;
+    if (out != nullptr)
+      out->unsupported("dilations", print_ints(dilations),
+                       strf("windows of at most %d pixels along an axis", kMaxExtent));
     return false;
   }
   for (size_t i = 0; i < spatial; ++i) {

@@ -204,7 +204,7 @@ Status check_images(const KernelArgs& args, bool strided) {
     }
     const int64_t extent = (static_cast<int64_t>(p.kernel[i]) - 1) * p.dilation[i] + 1;
     const int64_t padded = static_cast<int64_t>(in.size[i]) + p.pad_begin[i] + p.pad_end[i];
-    if (extent > kMaxPosition || padded > kMaxPosition || extent > padded ||
+    if (p.dilation[i] > kMaxPosition || extent > kMaxPosition || padded > kMaxPosition || extent > padded ||
         (padded - extent) / p.stride[i] + 1 != out.size[i] ||
         static_cast<int64_t>(out.size[i]) * p.stride[i] > kMaxPosition) {
       return corrupt("output size does not follow from kernel, strides and pads");

@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "op_test.h"
+#include "ops/conv/conv.h"
+#include "ops/kernel.h"
 
 namespace kiln::test {
 namespace {
@@ -298,6 +300,12 @@ TEST_CASE("conv_bad_forms_are_reported") {
   test().ints("strides", {1}).expect_problem("strides=[1]");
   test().ints("strides", {0, 1}).expect_problem("strides=[0, 1]");
   test().ints("dilations", {1, -1}).expect_problem("dilations=[1, -1]");
+  OpTest("Conv")
+      .input(x)
+      .constant(random_tensor({2, 4, 33, 1}, 2))
+      .ints("dilations", {1 << 24, 1})
+      .attr("auto_pad", std::string("SAME_UPPER"))
+      .expect_problem("dilations=[16777216, 1] is not supported");
   test().ints("dilations", {4, 4}).expect_problem("a kernel that fits the padded input");
   test().ints("pads", {1, 1, 1, -1}).expect_problem("pads=[1, 1, 1, -1] is not supported");
   test().attr("auto_pad", std::string("SAME")).expect_problem("auto_pad=SAME");
@@ -311,6 +319,35 @@ TEST_CASE("conv_bad_forms_are_reported") {
       .constant(w)
       .expect_problem("f64 is not supported");
   OpTest("Conv").input(x).expect_problem("number of inputs=1");
+}
+
+// A kernel of one tap has no extent, whatever its dilation: positions would still overflow with it.
+TEST_CASE("conv_checks_refuse_a_huge_dilation_of_one_tap") {
+  ops::conv::ConvParams params;
+  params.kernel[2] = 3;
+  params.dilation[1] = INT32_MAX;
+  params.pad_begin[1] = 2;
+  params.pad_begin[2] = params.pad_end[2] = 1;
+  params.group = 4;
+  params.input_is_nhwc = params.output_is_nhwc = 1;
+  const Tensor x(DType::kF32, {1, 3, 8, 4}), y(DType::kF32, {1, 5, 8, 4}), packed(DType::kF32, {16});
+  Tensor scratch(DType::kF32, {16});
+  TensorRef in[] = {make_ref(x), make_ref(packed), {}, {}};
+  TensorRef out[] = {make_ref(y)};
+  KernelArgs args;
+  args.params = &params;
+  args.params_bytes = sizeof(params);
+  args.in = in;
+  args.num_in = 4;
+  args.out = out;
+  args.num_out = 1;
+  args.scratch = scratch.data();
+  args.scratch_bytes = scratch.bytes();
+  const KernelDef* kernel = builtin_kernels().find("conv_f32_depthwise");
+  REQUIRE(kernel != nullptr);
+  CHECK_FALSE(kernel->check(args).ok());
+  params.dilation[1] = 1;
+  CHECK(kernel->check(args).ok());
 }
 
 TEST_CASE("conv_checks_hold_against_changed_steps") {
