@@ -148,7 +148,11 @@ export class ThreadTeam {
   stop(): void {
     if (this.#is_stopped) return;
     this.#is_stopped = true;
-    this.#native?.exports.kiln_threads_stop!();
+    try {
+      this.#native?.exports.kiln_threads_stop!();
+    } catch {
+      // an instance that has trapped may do so again: the workers end either way
+    }
     for (const worker of this.#workers) worker?.terminate();
     this.#native = undefined;
   }
