@@ -113,7 +113,10 @@ test('a trap on the calling thread ends the model, with the reason', async () =>
   for (const threads of [1, 2]) {
     const model = await api.load(bundle, { threads });
     await model.exclusive(({ native }) => void new Uint8Array(native.exports.memory.buffer).fill(0xff));
-    await assert.rejects(model.warmup(), { code: 'INTERNAL', message: /stopped in the middle of a run .*load it again/ });
+    await assert.rejects(model.warmup(), {
+      code: 'INTERNAL',
+      message: /stopped in the middle of a run .*load it again/,
+    });
     await assert.rejects(model.warmup(), { code: 'INTERNAL', message: /load it again/ });
     assert.throws(() => model.memory(), { code: 'INTERNAL' });
     model.dispose();
