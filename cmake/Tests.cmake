@@ -14,7 +14,7 @@ target_compile_definitions(kiln_thread_tests PRIVATE DOCTEST_CONFIG_NO_EXCEPTION
 target_link_libraries(kiln_thread_tests PRIVATE kiln_compile kiln_runtime Threads::Threads)
 
 file(GLOB_RECURSE unit_tests CONFIGURE_DEPENDS src/*test.cc tests/native/*.cc)
-add_executable(kiln_tests ${unit_tests} tests/support/op_test.cc tests/support/pass_test.cc
+add_executable(kiln_tests ${unit_tests} tests/support/op_test.cc tests/support/op_guards.cc tests/support/pass_test.cc
                tests/support/text_front_end.cc tests/support/main.cc)
 target_include_directories(kiln_tests PRIVATE tests/support)
 target_compile_definitions(kiln_tests PRIVATE DOCTEST_CONFIG_NO_EXCEPTIONS_BUT_WITH_ALL_ASSERTS

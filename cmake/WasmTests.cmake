@@ -12,7 +12,7 @@ file(GLOB wasm_header_tests CONFIGURE_DEPENDS src/cpu/*test.cc)
 list(FILTER wasm_header_tests EXCLUDE REGEX "/thread[a-z_]*_test.cc$")
 list(REMOVE_ITEM wasm_test_files ${wasm_header_tests})
 add_library(kiln_wasm_test_files OBJECT EXCLUDE_FROM_ALL ${wasm_test_files}
-            tests/support/op_test.cc tests/support/pass_test.cc tests/support/text_front_end.cc
+            tests/support/op_test.cc tests/support/op_guards.cc tests/support/pass_test.cc tests/support/text_front_end.cc
             tests/support/main.cc)
 add_library(kiln_wasm_test_flags INTERFACE)
 target_include_directories(kiln_wasm_test_flags INTERFACE tests/support)

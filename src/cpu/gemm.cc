@@ -154,7 +154,8 @@ struct BlockRun {
   const Gemm& gemm;
   const TileKernel& kernel;
   BlockRange range;
-  StripCut strips;
+  RowCut cut;
+  bool in_strips;  // full and few tiles are
   TileRows* tiles;
   int32_t num_tiles = 0;
   RowSegment* segments;
@@ -172,14 +173,16 @@ struct BlockRun {
            (gemm.residual == nullptr || is_plain(gemm.residual_rows, end));
   }
 
-  // Cuts the rows into tiles, those behind a strip; what is left of them takes the smaller kernel if that is enough.
+  // Cuts the rows, and places the tiles that no strip has; what is left takes the smaller kernel if that is enough.
   void place_tiles() {
-    if (has_strips()) strips = cut_strip(kernel, range.num_rows);
+    cut = cut_rows(kernel, range.num_rows);
+    in_strips = has_strips();
     const int64_t column = static_cast<int64_t>(range.group) * gemm.n;
-    for (int32_t first = range.num_rows - strips.left; first < range.num_rows; ++num_tiles) {
+    const int32_t end_of_full = cut.full * kernel.rows;
+    for (int32_t first = in_strips ? range.num_rows - cut.left : 0; first < range.num_rows; ++num_tiles) {
       TileRows& tile = tiles[num_tiles];
       tile.first = first;
-      tile.count = rows_of_tile(kernel, range.num_rows - first);
+      tile.count = first < end_of_full ? kernel.rows : first < range.num_rows - cut.left ? kFewRows : cut.left;
       for (int32_t r = 0; r < kMaxTileRows; ++r) {
         const int32_t row = range.row + first + std::min(r, tile.count - 1);
         tile.c[r] = gemm.c + row_offset(gemm.c_rows, row) + column;
@@ -245,14 +248,14 @@ struct BlockRun {
     strip.ends = call.ends;
     strip.low = call.low;
     strip.high = call.high;
-    strip.num_tiles = strips.full;
+    strip.num_tiles = cut.full;
     (count > 1 ? kernel.full : kernel.narrow).strip(strip);
-    if (strips.few == 0) return;
-    const int32_t rows = strips.full * kernel.rows;
+    if (cut.few == 0) return;
+    const int32_t rows = cut.full * kernel.rows;
     strip.a += rows * strip.a_stride;
     strip.c += rows * strip.c_stride;
     if (strip.residual != nullptr) strip.residual += rows * strip.residual_stride;
-    strip.num_tiles = strips.few;
+    strip.num_tiles = cut.few;
     (count > 1 ? kernel.few_rows : kernel.few_rows_narrow).strip(strip);
   }
 
@@ -267,7 +270,7 @@ struct BlockRun {
     call.low = low;
     call.high = high;
     const int32_t columns = gemm.n - panel * kPanelColumns;
-    if (strips.full + strips.few > 0) run_strips(call, k, k_end - k, count);
+    if (in_strips) run_strips(call, k, k_end - k, count);
     for (int32_t i = 0; i < num_tiles; ++i) {
       const TileRows& tile = tiles[i];
       call.segments = segments + int64_t{i} * segments_of_tile;
@@ -314,7 +317,7 @@ void run_block(const Gemm& gemm, const Blocking& blocking, const BlockRange& ran
   auto* copy = reinterpret_cast<float*>(slot);
   auto* tiles = reinterpret_cast<TileRows*>(slot + layout.copy_bytes);
   auto* segments = reinterpret_cast<RowSegment*>(slot + layout.copy_bytes + layout.tiles_bytes);
-  BlockRun run = {gemm, tile_kernel(), range, {0, 0, range.num_rows}, tiles, 0, segments, layout.segments, copy};
+  BlockRun run = {gemm, tile_kernel(), range, {}, false, tiles, 0, segments, layout.segments, copy};
   const auto kind = static_cast<ActivationKind>(gemm.activation.kind);
   if (kind == ActivationKind::kClip) {
     run.low = gemm.activation.a;

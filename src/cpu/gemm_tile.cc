@@ -7,14 +7,71 @@
 namespace kiln {
 namespace {
 
+// What tiles and strips share, on sums that live in registers: (rows, vectors), two vectors a panel.
 template <int32_t kRows, int32_t kVectors>
-inline void add_step(const float* (&a)[kRows], const v128_t (&b)[kVectors], v128_t (&sums)[kRows][kVectors]) {
+using Sums = v128_t[kRows][kVectors];
+
+template <int32_t kRows, int32_t kVectors>
+inline void start_at_bias(const float* bias, int32_t bias_stride, Sums<kRows, kVectors>& sums) {
+  KILN_UNROLL
+  for (int32_t j = 0; j < kVectors; ++j) {
+    const v128_t x = wasm_v128_load(bias + j / 2 * bias_stride + j % 2 * 4);
+    KILN_UNROLL
+    for (int32_t r = 0; r < kRows; ++r) sums[r][j] = x;
+  }
+}
+
+// Adds `depth` steps of k, over which each row of A is contiguous; b goes on behind them.
+template <int32_t kRows, int32_t kVectors>
+inline void add_products(int32_t depth, const float* (&a)[kRows], const float*& b0, const float*& b1,
+                         Sums<kRows, kVectors>& sums) {
+  KILN_NO_UNROLL
+  for (; depth > 0; --depth) {
+    v128_t b[kVectors];
+    b[0] = wasm_v128_load(b0);
+    b[1] = wasm_v128_load(b0 + 4);
+    b0 += kPanelColumns;
+    if constexpr (kVectors == 4) {
+      b[2] = wasm_v128_load(b1);
+      b[3] = wasm_v128_load(b1 + 4);
+      b1 += kPanelColumns;
+    }
+    KILN_UNROLL
+    for (int32_t r = 0; r < kRows; ++r) {
+      const v128_t x = wasm_v128_load32_splat(a[r]++);
+      KILN_UNROLL
+      for (int32_t j = 0; j < kVectors; ++j) sums[r][j] = f32x4_madd(x, b[j], sums[r][j]);
+    }
+  }
+}
+
+template <int32_t kVectors>
+inline void add_row(const float* row, v128_t (&sums)[kVectors]) {
+  KILN_UNROLL
+  for (int32_t j = 0; j < kVectors; ++j) sums[j] = wasm_f32x4_add(sums[j], wasm_v128_load(row + 4 * j));
+}
+
+template <int32_t kRows, int32_t kVectors>
+inline void clip(float low, float high, Sums<kRows, kVectors>& sums) {
+  const v128_t lows = wasm_f32x4_splat(low);
+  const v128_t highs = wasm_f32x4_splat(high);
   KILN_UNROLL
   for (int32_t r = 0; r < kRows; ++r) {
-    const v128_t x = wasm_v128_load32_splat(a[r]++);
     KILN_UNROLL
-    for (int32_t j = 0; j < kVectors; ++j) sums[r][j] = f32x4_madd(x, b[j], sums[r][j]);
+    for (int32_t j = 0; j < kVectors; ++j) sums[r][j] = clip_f32x4(sums[r][j], lows, highs);
   }
+}
+
+template <int32_t kVectors>
+inline void load_row(const float* row, v128_t (&sums)[kVectors]) {
+  KILN_UNROLL
+  for (int32_t j = 0; j < kVectors; ++j) sums[j] = wasm_v128_load(row + 4 * j);
+}
+
+template <int32_t kVectors>
+inline void store_row(const v128_t (&sums)[kVectors], float* row) {
+  KILN_UNROLL
+  for (int32_t j = 0; j < kVectors; ++j) wasm_v128_store(row + 4 * j, sums[j]);
 }
 
 // Written for two code generators. V8 has 16 vector registers and keeps them only in short loops of one step of k. Its
@@ -22,21 +79,12 @@ inline void add_step(const float* (&a)[kRows], const v128_t (&b)[kVectors], v128
 // are read before the first store, which could change them for all that the compiler knows.
 template <int32_t kRows, int32_t kPanels>
 [[gnu::noinline]] void run_tile(const TileCall& call) {
-  constexpr int32_t kVectors = 2 * kPanels;
-  v128_t sums[kRows][kVectors];
+  Sums<kRows, 2 * kPanels> sums;
   if (call.bias != nullptr) {
-    KILN_UNROLL
-    for (int32_t j = 0; j < kVectors; ++j) {
-      const v128_t bias = wasm_v128_load(call.bias + j / 2 * call.bias_stride + j % 2 * 4);
-      KILN_UNROLL
-      for (int32_t r = 0; r < kRows; ++r) sums[r][j] = bias;
-    }
+    start_at_bias<kRows, 2 * kPanels>(call.bias, call.bias_stride, sums);
   } else {
     KILN_UNROLL
-    for (int32_t r = 0; r < kRows; ++r) {
-      KILN_UNROLL
-      for (int32_t j = 0; j < kVectors; ++j) sums[r][j] = wasm_v128_load(call.c[r] + call.column + 4 * j);
-    }
+    for (int32_t r = 0; r < kRows; ++r) load_row(call.c[r] + call.column, sums[r]);
   }
   const float* b0 = call.b;
   const float* b1 = call.b + call.panel_stride;
@@ -45,122 +93,51 @@ template <int32_t kRows, int32_t kPanels>
     const float* a[kRows];
     KILN_UNROLL
     for (int32_t r = 0; r < kRows; ++r) a[r] = segment->rows[r];
-    KILN_NO_UNROLL
-    for (int32_t k = segment->length; k > 0; --k) {
-      v128_t b[kVectors];
-      b[0] = wasm_v128_load(b0);
-      b[1] = wasm_v128_load(b0 + 4);
-      b0 += kPanelColumns;
-      if constexpr (kPanels == 2) {
-        b[2] = wasm_v128_load(b1);
-        b[3] = wasm_v128_load(b1 + 4);
-        b1 += kPanelColumns;
-      }
-      add_step<kRows, kVectors>(a, b, sums);
-    }
+    add_products<kRows, 2 * kPanels>(segment->length, a, b0, b1, sums);
   }
   if (call.ends) {
     if (call.residual != nullptr) {
-      const float* residual[kRows];
       KILN_UNROLL
-      for (int32_t r = 0; r < kRows; ++r) residual[r] = call.residual[r] + call.column;
-      KILN_UNROLL
-      for (int32_t r = 0; r < kRows; ++r) {
-        KILN_UNROLL
-        for (int32_t j = 0; j < kVectors; ++j) {
-          sums[r][j] = wasm_f32x4_add(sums[r][j], wasm_v128_load(residual[r] + 4 * j));
-        }
-      }
+      for (int32_t r = 0; r < kRows; ++r) add_row(call.residual[r] + call.column, sums[r]);
     }
-    const v128_t low = wasm_f32x4_splat(call.low);
-    const v128_t high = wasm_f32x4_splat(call.high);
-    KILN_UNROLL
-    for (int32_t r = 0; r < kRows; ++r) {
-      KILN_UNROLL
-      for (int32_t j = 0; j < kVectors; ++j) sums[r][j] = clip_f32x4(sums[r][j], low, high);
-    }
+    clip<kRows, 2 * kPanels>(call.low, call.high, sums);
   }
   float* c[kRows];
   KILN_UNROLL
   for (int32_t r = 0; r < kRows; ++r) c[r] = call.c[r] + call.column;
   KILN_UNROLL
-  for (int32_t r = 0; r < kRows; ++r) {
-    KILN_UNROLL
-    for (int32_t j = 0; j < kVectors; ++j) wasm_v128_store(c[r] + 4 * j, sums[r][j]);
-  }
+  for (int32_t r = 0; r < kRows; ++r) store_row(sums[r], c[r]);
 }
 
 template <int32_t kRows, int32_t kPanels>
 [[gnu::noinline]] void run_strip(const StripCall& call) {
-  constexpr int32_t kVectors = 2 * kPanels;
-  const float* a_tile = call.a;
-  const float* residual_tile = call.residual;
-  float* c_tile = call.c;
+  const float* a_row = call.a;
+  const float* residual = call.residual;
+  float* c_row = call.c;
   for (int32_t tile = call.num_tiles; tile > 0; --tile) {
-    v128_t sums[kRows][kVectors];
-    float* c = c_tile;
+    Sums<kRows, 2 * kPanels> sums;
     if (call.bias != nullptr) {
-      KILN_UNROLL
-      for (int32_t j = 0; j < kVectors; ++j) {
-        const v128_t bias = wasm_v128_load(call.bias + j / 2 * call.bias_stride + j % 2 * 4);
-        KILN_UNROLL
-        for (int32_t r = 0; r < kRows; ++r) sums[r][j] = bias;
-      }
+      start_at_bias<kRows, 2 * kPanels>(call.bias, call.bias_stride, sums);
     } else {
       KILN_UNROLL
-      for (int32_t r = 0; r < kRows; ++r) {
-        KILN_UNROLL
-        for (int32_t j = 0; j < kVectors; ++j) sums[r][j] = wasm_v128_load(c + 4 * j);
-        c += call.c_stride;
-      }
+      for (int32_t r = 0; r < kRows; ++r) load_row(c_row + r * call.c_stride, sums[r]);
     }
     const float* a[kRows];
     KILN_UNROLL
-    for (int32_t r = 0; r < kRows; ++r) {
-      a[r] = a_tile;
-      a_tile += call.a_stride;
-    }
+    for (int32_t r = 0; r < kRows; ++r, a_row += call.a_stride) a[r] = a_row;
     const float* b0 = call.b;
     const float* b1 = call.b + call.panel_stride;
-    KILN_NO_UNROLL
-    for (int32_t k = call.k; k > 0; --k) {
-      v128_t b[kVectors];
-      b[0] = wasm_v128_load(b0);
-      b[1] = wasm_v128_load(b0 + 4);
-      b0 += kPanelColumns;
-      if constexpr (kPanels == 2) {
-        b[2] = wasm_v128_load(b1);
-        b[3] = wasm_v128_load(b1 + 4);
-        b1 += kPanelColumns;
-      }
-      add_step<kRows, kVectors>(a, b, sums);
-    }
+    add_products<kRows, 2 * kPanels>(call.k, a, b0, b1, sums);
     if (call.ends) {
-      if (call.residual != nullptr) {
+      if (residual != nullptr) {
         KILN_UNROLL
-        for (int32_t r = 0; r < kRows; ++r) {
-          KILN_UNROLL
-          for (int32_t j = 0; j < kVectors; ++j) {
-            sums[r][j] = wasm_f32x4_add(sums[r][j], wasm_v128_load(residual_tile + 4 * j));
-          }
-          residual_tile += call.residual_stride;
-        }
+        for (int32_t r = 0; r < kRows; ++r, residual += call.residual_stride) add_row(residual, sums[r]);
       }
-      const v128_t low = wasm_f32x4_splat(call.low);
-      const v128_t high = wasm_f32x4_splat(call.high);
-      KILN_UNROLL
-      for (int32_t r = 0; r < kRows; ++r) {
-        KILN_UNROLL
-        for (int32_t j = 0; j < kVectors; ++j) sums[r][j] = clip_f32x4(sums[r][j], low, high);
-      }
+      clip<kRows, 2 * kPanels>(call.low, call.high, sums);
     }
     const int64_t c_stride = call.c_stride;
     KILN_UNROLL
-    for (int32_t r = 0; r < kRows; ++r) {
-      KILN_UNROLL
-      for (int32_t j = 0; j < kVectors; ++j) wasm_v128_store(c_tile + 4 * j, sums[r][j]);
-      c_tile += c_stride;
-    }
+    for (int32_t r = 0; r < kRows; ++r, c_row += c_stride) store_row(sums[r], c_row);
   }
 }
 

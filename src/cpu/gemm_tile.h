@@ -83,19 +83,13 @@ const TileKernel& tile_kernel();
 void select_tile_kernel(int32_t index);
 int32_t selected_tile_kernel();
 
-// Rows that the next tile should take of `left`: the larger kernel's, or few where the smaller one wastes less.
-inline int32_t rows_of_tile(const TileKernel& kernel, int32_t left) {
-  const bool two_small = kernel.rows == 6 && (left == 7 || left == 8);  // 4 + 4 instead of 6 + 4
-  return two_small ? kFewRows : left < kernel.rows ? left : kernel.rows;
-}
-
-// How a strip of rows is made of tiles: `full` ones of the larger kernel, `few` of the smaller, `left` (0 to 5) rows
-// behind them.
-struct StripCut {
+// How rows are made of tiles: `full` ones of the larger kernel, `few` of the smaller (7 rows behind full tiles of 6 are
+// 4 + 3, which wastes less than 6 + 4), and `left` (0 to 5) rows behind them that fill no tile.
+struct RowCut {
   int32_t full, few, left;
 };
-inline StripCut cut_strip(const TileKernel& kernel, int32_t rows) {
-  StripCut cut = {rows / kernel.rows, 0, rows % kernel.rows};
+inline RowCut cut_rows(const TileKernel& kernel, int32_t rows) {
+  RowCut cut = {rows / kernel.rows, 0, rows % kernel.rows};
   if (kernel.rows == kFewRows) return cut;
   if (cut.full > 0 && (cut.left == 1 || cut.left == 2)) {
     --cut.full;

@@ -202,7 +202,7 @@ void multiply_block(const Work& work, int32_t count, int32_t panels, const float
   static const float kZeros[2 * kPanelColumns] = {};
   const TileKernel& kernel = tile_kernel();
   const int32_t channels = work.x.c;
-  const StripCut cut = cut_strip(kernel, count);
+  const RowCut cut = cut_rows(kernel, count);
   StripCall strip = {};
   strip.k = channels;
   strip.a_stride = channels;
