@@ -1,7 +1,7 @@
 // Threads in Node: the same bits for any number of them, workers that end with their model, and what happens when they die.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
@@ -11,6 +11,7 @@ import { make_layout } from '../../models/layouts/index.mjs';
 import { write_onnx } from '../../models/onnx_writer.mjs';
 import { root } from '../../scripts/run_stage.mjs';
 import { api, random_tensor } from '../support/api.mjs';
+import { temp_folder } from '../support/files.mjs';
 import { conv_net, deep_net } from '../support/graphs.mjs';
 import { shared_absent, shared_path } from '../support/shared.mjs';
 import { load_with_workers } from '../support/workers.mjs';
@@ -269,4 +270,18 @@ test('without_room_for_shared_memory_there_is_one_thread', async (t) => {
     notes.forEach((note, i) => assert.match(model.notes[i], note));
     assert.ok((await bits(model)).equals(expected));
   }
+});
+
+test('without_the_threaded_artefacts_a_model_has_one_thread', async (t) => {
+  const folder = temp_folder(t);
+  for (const name of readdirSync(join(root, 'dist'))) {
+    if (/\.(js|wasm)$/.test(name) && !name.endsWith('-mt.wasm'))
+      copyFileSync(join(root, 'dist', name), join(folder, name));
+  }
+  const { load: load_there } = await import(pathToFileURL(join(folder, 'index.node.js')));
+  const model = await load_there(small, { threads: 2 });
+  t.after(() => model.dispose());
+  assert.equal(model.threads, 1);
+  assert.match(model.notes[0], /^one thread: .*-mt\.wasm' cannot be read/);
+  assert.ok((await bits(model)).equals(await bits(await load(t, small, { threads: 1 }))));
 });

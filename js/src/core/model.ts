@@ -453,18 +453,20 @@ async function load_with(
   const bytes = await read_source(source, options);
   const complaint = describe_non_bundle(bytes);
   if (complaint) throw new KilnError(complaint.code, `${source_name(source)}: ${complaint.message}`);
-  const module = await opening;
   const alone = (why: string): SetUp => {
     team?.stop();
     return { source, bytes, simd, team: undefined, notes: [...notes, `one thread: ${why}`] };
   };
-  if (team && !is_threaded(module)) return set_up(module, options, alone('the runtime given as `wasm` has no more'));
   try {
-    return await set_up(module, options, { source, bytes, simd, team, notes });
+    const module = await opening;
+    const is_alone = team && !is_threaded(module);
+    const what = is_alone ? alone('the runtime given as `wasm` has no more') : { source, bytes, simd, team, notes };
+    return await set_up(module, options, what);
   } catch (error) {
-    // Shared memory is reserved up to its maximum, which may be small: memory of one thread may grow further.
-    if (!team || options.wasm !== undefined || !(error instanceof KilnError) || error.code !== 'OUT_OF_MEMORY')
-      throw error;
+    // Shared memory is reserved up to its maximum, which may be small: memory of one thread may grow further. And a server may
+    // have no other artefacts than those of one thread.
+    const may_go_on = error instanceof KilnError && ['OUT_OF_MEMORY', 'NOT_FOUND'].includes(error.code);
+    if (!team || options.wasm !== undefined || !may_go_on) throw error;
     return set_up(await artefact_module(artefact_name(simd, 1)), options, alone(error.message));
   }
 }
