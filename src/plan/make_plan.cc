@@ -147,6 +147,13 @@ class Planner {
       const Value& value = graph_.value(id);
       if (!is_countable(value.shape)) return too_large(value.name, value.dtype, value.shape);
     }
+    const auto time = static_cast<int32_t>(profile_.steps.size());
+    if (makes_nothing(node)) {
+      for (ValueId id : node.outputs) {
+        if (id != kNoValue) make_alive(id, time);
+      }
+      return {};
+    }
     Lowering lowering;
     KILN_TRY(lower_node(ops_, graph_, node, lowering));
     if (lowering.inputs.size() + lowering.outputs.size() > kMaxStepOperands) {
@@ -155,7 +162,6 @@ class Planner {
           strf("%s '%s' has more than %zu inputs and outputs", node.op.c_str(), node.name.c_str(), kMaxStepOperands),
           node.name};
     }
-    const auto time = static_cast<int32_t>(profile_.steps.size());
     PlanStep step;
     step.kernel = lowering.kernel;
     step.op = node.op;
@@ -197,6 +203,14 @@ class Planner {
     }
     profile_.steps.push_back(std::move(step));
     return {};
+  }
+
+  // Whether all outputs are empty: there is nothing to run then, and tables as long as the other axes, which
+  // nothing bounds, need not be made.
+  bool makes_nothing(const Node& node) const {
+    return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
+      return id == kNoValue || graph_.value(id).shape.num_elements() == 0;
+    });
   }
 
   // The buffer that a value lies in.
