@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -18,12 +19,22 @@ constexpr ValueId kNoValue = -1;  // an optional input or output that is absent
 using Attr = std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>,
                           std::vector<std::string>, TensorPtr>;
 
+// What a float constant was made of: constant = (values - zero_point) * scale, along `axis` where scale is no scalar.
+struct QuantizedConstant {
+  TensorPtr values;      // i8 or u8, of the constant's shape
+  TensorPtr scale;       // f32, one or one a slice of `axis`
+  TensorPtr zero_point;  // of values' dtype and scale's shape; null for 0
+  int axis = 0;
+};
+
 // A tensor in the graph: a graph input, a constant, or what a node produces.
 struct Value {
   std::string name;
   DType dtype = DType::kInvalid;  // kInvalid until inferred
   Shape shape;                    // meaningful once dtype is valid; dims may be unknown before inference
   TensorPtr constant;             // set for initialisers and folded values
+  // Set where `constant` was folded from a DequantizeLinear: kernels may take the integers themselves.
+  std::shared_ptr<const QuantizedConstant> quantized;
 };
 
 // One operator. `domain` is "" for ONNX's own and "kiln" for operators that only passes make.
