@@ -83,8 +83,9 @@ int table_axis(const NodeView& node, const Form& form, size_t i) {
   const std::string op = form.float_op;
   if (op == "Conv") return i == 0 ? -1 : 0;
   if (op == "Gemm") return i == 0 ? -1 : (node.attr_int("transB", 0) != 0 ? 0 : 1);
+  if (op != "MatMul") return -1;
   const int rank = node.input_shape(form.inputs[i].data).rank;
-  if (op != "MatMul" || rank < 2) return -1;
+  if (rank < 2) return -1;
   return i == 0 ? rank - 2 : rank - 1;
 }
 
