@@ -197,7 +197,8 @@ class Expansion {
     if (found != made_.end()) return found->second;
     const Value data = rewriter_.value(quantized.data);
     const ValueId out = rewriter_.add_value(data.name + ".f32", DType::kF32, data.shape);
-    Node node = make_node("DequantizeLinear", kOpset, data.name + ".dequantize", {quantized.data, quantized.scale}, out);
+    Node node =
+        make_node("DequantizeLinear", kOpset, data.name + ".dequantize", {quantized.data, quantized.scale}, out);
     if (quantized.zero_point != kNoValue) node.inputs.push_back(quantized.zero_point);
     if (quantized.axis >= 0) node.attrs["axis"] = int64_t{quantized.axis};
     made_[key] = out;

@@ -104,8 +104,8 @@ TEST_CASE("expand_qlinear_com_microsoft_is_the_float_operator") {
     %d = DequantizeLinear(%a, %xs, %xz)
     %s = Softmax(%d) axis=-1
     %y = QuantizeLinear(%s, %ys, %yz))");
-  expect_equal(
-      "%y = com.microsoft::QLinearAveragePool@1(%q, %xs, %xz, %ys, %yz) kernel_shape=[2, 2] channels_last=1", R"(
+  expect_equal("%y = com.microsoft::QLinearAveragePool@1(%q, %xs, %xz, %ys, %yz) kernel_shape=[2, 2] channels_last=1",
+               R"(
     %d = DequantizeLinear(%q, %xs, %xz)
     %t = Transpose(%d) perm=[0, 3, 1, 2]
     %p = AveragePool(%t) kernel_shape=[2, 2]

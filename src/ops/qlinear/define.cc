@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "ops/constants.h"
 #include "ops/qlinear/define_forms.h"
 #include "ops/qlinear/qlinear.h"
@@ -65,12 +67,14 @@ DType output_dtype(const NodeView& node, const Form& form) {
 
 void infer(const NodeView& node, Inference& out) {
   const Form& form = *find_form(node.node());
-  if (node.num_inputs() <= form.inputs[1].data || !check_quantized_inputs(node, form, out)) {
-    if (out.ok()) out.invalid("number of inputs", std::to_string(node.num_inputs()), "more");
+  if (node.num_inputs() <= std::max(form.inputs[0].data, form.inputs[1].data)) {
+    out.invalid("number of inputs", std::to_string(node.num_inputs()), "more");
     return;
   }
+  if (!check_quantized_inputs(node, form, out)) return;
   const DType dtype = output_dtype(node, form);
-  const bool is_quantized = dtype != DType::kI32 && dtype != DType::kF32;
+  const bool may_be_f32 = node.node().op == "QGemm";
+  const bool is_quantized = form.output.scale >= 0 && !(may_be_f32 && dtype == DType::kF32);
   if (is_quantized && (!node.has_input(form.output.scale) || !is_8_bit(dtype))) {
     out.invalid("output scale or zero point", "absent or of another dtype", "f32, and u8 or i8");
     return;
@@ -111,8 +115,8 @@ Status lower(const NodeView& node, Lowering& out) {
   const QuantizedInput& x = form.inputs[0];
   const QuantizedInput& w = form.inputs[1];
   // In the order of Slot.
-  for (int i : {x.data, w.data, x.zero_point, w.zero_point, x.scale, w.scale, form.output.scale,
-                form.output.zero_point, form.bias}) {
+  for (int i : {x.data, w.data, x.zero_point, w.zero_point, x.scale, w.scale, form.output.scale, form.output.zero_point,
+                form.bias}) {
     out.inputs.push_back({i >= 0 && node.has_input(i) ? node.node().inputs[size_t(i)] : kNoValue, nullptr});
   }
   const Shape& weights = node.input_shape(w.data);

@@ -88,7 +88,9 @@ TEST_CASE("conv_integer_and_qlinear_conv_every_form") {
 
 TEST_CASE("qlinear_matmul_rounds_half_to_even_and_saturates") {
   OpTest test("QLinearMatMul", 10);
-  test.input(make_tensor(DType::kU8, {6, 1}, {1, 3, 5, 255, 0, 2})).input(one(DType::kF32, 0.5)).input(one(DType::kU8, 0));
+  test.input(make_tensor(DType::kU8, {6, 1}, {1, 3, 5, 255, 0, 2}))
+      .input(one(DType::kF32, 0.5))
+      .input(one(DType::kU8, 0));
   test.input(all(DType::kI8, {1, 1}, 1)).input(one(DType::kF32, 1)).input(one(DType::kI8, 0));
   test.input(one(DType::kF32, 1)).input(one(DType::kI8, 1));
   test.expect_reference(0, {6, 1}, {1, 3, 3, 127, 1, 2}, 0);
@@ -111,6 +113,11 @@ TEST_CASE("qlinear_refuses_what_does_not_fit") {
   OpTest dtypes("ConvInteger", 10);
   dtypes.input(q8(DType::kU8, {1, 1, 2, 2}, 1)).input(q8(DType::kI8, {1, 1, 1, 1}, 1)).input(one(DType::kI8, 1));
   dtypes.expect_problem("dtype of input 2");
+  OpTest none("QLinearConcat", 1, "com.microsoft");
+  none.input(one(DType::kF32, 1)).input(one(DType::kU8, 1)).expect_problem("number of inputs");
+  OpTest wide("QLinearSigmoid", 1, "com.microsoft");
+  wide.input(q8(DType::kU8, {2}, 1)).input(one(DType::kF32, 1)).absent().input(one(DType::kF32, 1));
+  wide.input(one(DType::kI32, 1)).expect_problem("output scale or zero point");
   OpTest few("QLinearAdd", 1, "com.microsoft");
   few.input(q8(DType::kU8, {2}, 1)).input(one(DType::kF32, 1)).expect_problem("number of inputs");
 }

@@ -62,7 +62,8 @@ bool check_tables(const NodeView& node, Inference& out, int32_t* axis) {
 
 void infer_quantize(const NodeView& node, Inference& out) {
   if (!out.check_inputs(2, 3)) return;
-  if (!out.check_dtype(0, {DType::kF32, DType::kF16, DType::kBF16, DType::kI32}) || !out.check_dtype(1, kFloats)) return;
+  if (!out.check_dtype(0, {DType::kF32, DType::kF16, DType::kBF16, DType::kI32}) || !out.check_dtype(1, kFloats))
+    return;
   if (!out.check_dtype(2, {DType::kU8, DType::kI8, DType::kU16, DType::kI16})) return;
   if (node.attr_int("precision", 0) > 1) {
     out.unsupported("precision", std::to_string(node.attr_int("precision", 0)), "0, 1 (FLOAT)");
