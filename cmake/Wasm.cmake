@@ -74,7 +74,7 @@ kiln_threaded_artefact(kiln-relaxed-mt 262144 LINK kiln_relaxed_runtime FEATURES
 kiln_artefact(compiler 1048576 SOURCES src/wasm/compiler_abi.cc LINK kiln_compile)
 
 # The compiler's own code runs once a model: small is worth more than quick. What folds constants stays as it is.
-foreach(library kiln_graph kiln_onnx kiln_op_definitions kiln_passes kiln_plan kiln_compile)
+foreach(library kiln_graph kiln_onnx kiln_op_definitions kiln_passes kiln_quant kiln_plan kiln_compile)
   target_compile_options(${library} PRIVATE -Oz)
 endforeach()
 
