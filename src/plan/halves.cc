@@ -1,5 +1,6 @@
 #include "plan/halves.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -40,6 +41,31 @@ std::set<Constant> find_tables(const Plan& plan) {
   return tables;
 }
 
+// The constants to store as halves: all that are large enough, without the smallest of them.
+std::set<Constant> find_candidates(const Plan& plan) {
+  const std::set<Constant> tables = find_tables(plan);
+  std::set<Constant> candidates;
+  uint64_t total = 0;
+  for (const PlanProfile& profile : plan.profiles) {
+    for (const PlanTensor& tensor : profile.tensors) {
+      const Constant constant = constant_of(tensor);
+      const bool is_weights = tensor.storage == Storage::kWeights && constant.is_f32 && tables.count(constant) == 0;
+      if (!is_weights || constant.bytes < kFewestHalves * sizeof(float)) continue;
+      if (candidates.insert(constant).second) total += constant.bytes;
+    }
+  }
+  std::vector<Constant> by_size(candidates.begin(), candidates.end());
+  std::stable_sort(by_size.begin(), by_size.end(),
+                   [](const Constant& a, const Constant& b) { return a.bytes < b.bytes; });
+  uint64_t kept = 0;
+  for (const Constant& constant : by_size) {
+    kept += constant.bytes;
+    if (kept * kFullPart > total) break;
+    candidates.erase(constant);
+  }
+  return candidates;
+}
+
 // Empty if halves cannot hold the numbers.
 std::vector<uint16_t> round_to_halves(const uint8_t* data, size_t count) {
   std::vector<uint16_t> halves(count);
@@ -64,7 +90,7 @@ std::vector<std::string> store_halves(Plan& plan) {
     Storage storage;
     uint64_t offset;
   };
-  const std::set<Constant> tables = find_tables(plan);
+  const std::set<Constant> candidates = find_candidates(plan);
   std::map<Constant, Place> places;
   WeightsPool weights(0), halves(plan.weights.size() / 2);
   int refused = 0;
@@ -72,7 +98,7 @@ std::vector<std::string> store_halves(Plan& plan) {
   const auto place = [&](const Constant& constant) -> Place {
     const uint8_t* data = plan.weights.data() + constant.offset;
     const size_t count = static_cast<size_t>(constant.bytes) / sizeof(float);
-    if (constant.is_f32 && count >= kFewestHalves && tables.count(constant) == 0) {
+    if (candidates.count(constant) > 0) {
       const std::vector<uint16_t> rounded = round_to_halves(data, count);
       if (!rounded.empty()) return {Storage::kHalves, halves.add(rounded.data(), count * sizeof(uint16_t)) * 2};
       ++refused;

@@ -88,6 +88,20 @@ TEST_CASE("store_halves_keeps_offsets_of_what_stays") {
   CHECK(std::memcmp(plan.weights.data(), small.data(), 1020) == 0);
 }
 
+TEST_CASE("store_halves_leaves_the_smallest") {
+  // 256 of 48 * 256 elements are within the share; of two such constants, the first.
+  std::vector<std::vector<float>> constants = {ramp(256, 1), ramp(256, 2), ramp(46 * 256, 0.01f)};
+  Plan plan = plan_with(constants);
+  CHECK(store_halves(plan).empty());
+  CHECK(plan.profiles[0].tensors[0].storage == Storage::kWeights);
+  CHECK(plan.profiles[0].tensors[1].storage == Storage::kHalves);
+  CHECK(plan.weights.size() == 1024);
+  constants[2].pop_back();
+  plan = plan_with(constants);
+  CHECK(store_halves(plan).empty());
+  CHECK(plan.weights.empty());
+}
+
 TEST_CASE("store_halves_leaves_tables") {
   CHECK(is_stored_as_halves(ramp(256, 1)));
   CHECK(is_stored_as_halves(ramp(256, 1), "Gather"));
