@@ -61,6 +61,8 @@ struct CompileOptions {
   std::map<std::string, Tensor> bind;           // graph inputs that become constants
   std::map<std::string, std::string> metadata;  // task, labels, preprocess, …: into the bundle as they are
   double prepared_budget = 1;                   // Graph::prepared_budget
+  DType weights = DType::kF32;                  // kF16: store_halves
+  double prune_threshold = 0;                   // Pruning::threshold
   std::string preprocess_preset;                // "yolox", …: becomes "preprocess" once the input's size is known
   std::string dump_stage;  // "import", "infer", a pass name, "final", "plan": what CompileResult::dump shows
 };
@@ -70,6 +72,7 @@ struct CompileResult {
   std::vector<Problem> problems;     // all of them, when compiling fails
   std::vector<std::string> notices;  // for the user, not errors
   std::string description;           // ImportedModel::description
+  Pruning pruning;                   // of the first profile
   std::string dump;                  // the first profile's graph or plan as text after dump_stage
   Graph graph;  // that graph; after "infer" if dump_stage is empty, "import" if inference has problems
   Plan plan;

@@ -50,6 +50,20 @@ struct Node {
   std::map<std::string, Attr> attrs;
 };
 
+// What pruning is to do, and what it did (passes/prune_channels.h).
+struct Pruning {
+  struct Layer {
+    std::string name;  // of the node
+    int64_t channels = 0;
+    int64_t removed = 0;
+  };
+  double threshold = 0;       // of a layer's largest |weight|
+  std::vector<Layer> layers;  // those that lost output channels
+  int64_t macs_before = 0;    // of convolutions and matrix products
+  int64_t macs_after = 0;
+  double largest_removed = 0;  // of the |weights| that went, as a share of the largest of their layer
+};
+
 struct Graph {
   std::string name;
   std::vector<Value> values;
@@ -57,6 +71,7 @@ struct Graph {
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   std::map<std::string, std::string> metadata;  // ONNX metadata_props, plus what the compiler adds
+  Pruning pruning;
   double prepared_budget = 1;  // weights that kernels transform at load may take so many times the constants' bytes
 
   ValueId add_value(std::string value_name, DType dtype = DType::kInvalid, const Shape& shape = {});
