@@ -51,6 +51,16 @@ Plan make_sample() {
   return plan;
 }
 
+// The same with the constant stored as halves, which begin 64 bytes into their section.
+Plan make_halved_sample() {
+  Plan plan = make_sample();
+  plan.profiles[0].tensors[1].storage = Storage::kHalves;
+  plan.profiles[0].tensors[1].offset = 128;
+  plan.halves.resize(64 + 4 * 2);
+  for (size_t i = 0; i < plan.halves.size(); ++i) plan.halves[i] = static_cast<uint8_t>(i);
+  return plan;
+}
+
 void fix_checksum(std::span<uint8_t> bytes) {
   const uint64_t sum = format::checksum(bytes.subspan(format::kChecksumBegin));
   std::memcpy(bytes.data() + 16, &sum, sizeof(sum));
@@ -120,6 +130,46 @@ TEST_CASE("bundle_round_trip_keeps_everything") {
   CHECK(reinterpret_cast<uintptr_t>(bundle.value().weights.data()) % 64 == 0);
 }
 
+TEST_CASE("bundle_halves_round_trip") {
+  const Plan plan = make_halved_sample();
+  const std::vector<uint8_t> written = write_bundle(plan);
+  CHECK(written[24] == format::kHasHalves);
+  CHECK(write_bundle(make_sample())[24] == 0);  // runtimes that know no halves read it
+  test::AlignedBytes bytes(written);
+  const auto bundle = read_bundle(bytes.span());
+  REQUIRE_MESSAGE(bundle.ok(), bundle.status().message());
+  CHECK(bundle.value().expanded_bytes() == 144);
+  const Plan again = unpack_bundle(bundle.value());
+  CHECK(again.halves == plan.halves);
+  CHECK(again.profiles[0].tensors[1].storage == Storage::kHalves);
+  CHECK(again.profiles[0].tensors[1].offset == 128);
+  CHECK(write_bundle(again) == written);
+}
+
+TEST_CASE("bundle_bad_halves_are_refused") {
+  const auto changed = [](auto change) {
+    Plan plan = make_halved_sample();
+    change(plan, plan.profiles[0].tensors[1]);
+    return status_of(write_bundle(plan));
+  };
+  CHECK(changed([](Plan&, PlanTensor&) {}).ok());
+  check_error(changed([](Plan& p, PlanTensor&) { p.halves.resize(71); }), Code::kCorrupt, "beyond the halves of 140");
+  check_error(changed([](Plan& p, PlanTensor&) { p.halves.clear(); }), Code::kCorrupt, "beyond the halves of 0");
+  check_error(changed([](Plan&, PlanTensor& t) { t.offset = 132; }), Code::kCorrupt, "beyond the halves");
+  check_error(changed([](Plan&, PlanTensor& t) { t.offset = UINT64_MAX - 15; }), Code::kCorrupt, "beyond the halves");
+  check_error(changed([](Plan&, PlanTensor& t) { t.offset = 126; }), Code::kCorrupt, "not aligned");
+  check_error(changed([](Plan&, PlanTensor& t) { t.dtype = DType::kI32; }), Code::kCorrupt,
+              "stored as halves, but is i32");
+  check_error(changed([](Plan&, PlanTensor& t) { t.storage = static_cast<Storage>(3); }), Code::kCorrupt,
+              "unknown place");
+  check_error(changed([](Plan& p, PlanTensor&) { p.profiles[0].steps[0].outputs[0] = 1; }), Code::kCorrupt,
+              "in the weights");
+  check_error(changed([](Plan& p, PlanTensor&) { p.profiles[0].inputs[0].tensor = 1; }), Code::kCorrupt,
+              "dense tensor in the arena");
+  // Any tensors may share them: they are expanded once.
+  CHECK(changed([](Plan&, PlanTensor& t) { t.offset = 64; }).ok());
+}
+
 TEST_CASE("bundle_bad_files_are_told_apart") {
   check_error(status_of_text(""), Code::kTruncated, "empty");
   check_error(status_of_text("KI"), Code::kTruncated, "four bytes");
@@ -152,7 +202,7 @@ TEST_CASE("bundle_damage_is_told_apart") {
   check_error(changed([](auto& b) { b.push_back(0); }), Code::kCorrupt, "but the file");
   check_error(changed([&](auto& b) { put(b, 4, uint32_t{2}); }), Code::kVersion, "newer runtime");
   check_error(changed([&](auto& b) { put(b, 4, uint32_t{0}); }), Code::kVersion, "compile the model again");
-  check_error(changed([&](auto& b) { put(b, 24, uint32_t{1}); }), Code::kVersion, "features");
+  check_error(changed([&](auto& b) { put(b, 24, uint32_t{2}); }), Code::kVersion, "features");
   check_error(changed([](auto& b) { b.back() ^= 1; }), Code::kCorrupt, "checksum");
   check_error(changed([](auto& b) { b[17] ^= 1; }), Code::kCorrupt, "checksum");
   const auto fixed = [&](auto change) {
@@ -269,29 +319,31 @@ TEST_CASE("bundle_shared_vectors_are_refused") {
 }
 
 TEST_CASE("bundle_random_damage_never_gets_through_unnoticed_or_crashes" * doctest::test_suite("random")) {
-  const std::vector<uint8_t> good = write_bundle(make_sample());
-  for (size_t at = 0; at < good.size(); ++at) {
-    std::vector<uint8_t> bytes = good;
-    bytes[at] ^= 0x41;
-    CHECK_MESSAGE(!status_of(bytes).ok(), "byte " << at);
-  }
-  int accepted = 0;
-  for (uint32_t seed = 0; seed < test::soak_cases(3000); ++seed) {
-    std::mt19937 random(seed);
-    std::vector<uint8_t> bytes = good;
-    for (uint32_t i = 0; i <= random() % 3; ++i)
-      bytes[24 + random() % (bytes.size() - 24)] = static_cast<uint8_t>(random());
-    fix_checksum(bytes);
-    test::AlignedBytes aligned(bytes);
-    const auto bundle = read_bundle(aligned.span());
-    if (!bundle.ok()) continue;
-    ++accepted;
-    CHECK(unpack_bundle(bundle.value()).profiles.size() > 0);
-  }
-  CHECK(accepted > 100);
-  for (size_t bytes = 0; bytes < good.size(); ++bytes) {
-    const Status status = status_of(std::span(good).first(bytes));
-    CHECK(status.code() == Code::kTruncated);
+  for (const Plan& plan : {make_sample(), make_halved_sample()}) {
+    const std::vector<uint8_t> good = write_bundle(plan);
+    for (size_t at = 0; at < good.size(); ++at) {
+      std::vector<uint8_t> bytes = good;
+      bytes[at] ^= 0x41;
+      CHECK_MESSAGE(!status_of(bytes).ok(), "byte " << at);
+    }
+    int accepted = 0;
+    for (uint32_t seed = 0; seed < test::soak_cases(3000); ++seed) {
+      std::mt19937 random(seed);
+      std::vector<uint8_t> bytes = good;
+      for (uint32_t i = 0; i <= random() % 3; ++i)
+        bytes[24 + random() % (bytes.size() - 24)] = static_cast<uint8_t>(random());
+      fix_checksum(bytes);
+      test::AlignedBytes aligned(bytes);
+      const auto bundle = read_bundle(aligned.span());
+      if (!bundle.ok()) continue;
+      ++accepted;
+      CHECK(unpack_bundle(bundle.value()).profiles.size() > 0);
+    }
+    CHECK(accepted > 100);
+    for (size_t bytes = 0; bytes < good.size(); ++bytes) {
+      const Status status = status_of(std::span(good).first(bytes));
+      CHECK(status.code() == Code::kTruncated);
+    }
   }
 }
 

@@ -47,20 +47,27 @@ Status check_layout(const schema::Tensor& tensor) {
   return {};
 }
 
-Status check_tensor(const schema::Tensor& tensor, uint64_t arena_bytes, uint64_t weights_bytes) {
+// Bytes of the places, in their order.
+struct PlaceSizes {
+  uint64_t bytes[3];
+};
+
+Status check_tensor(const schema::Tensor& tensor, const PlaceSizes& sizes) {
   KILN_TRY(check_layout(tensor));
   const char* name = text_of(tensor.name());
   if (tensor.place() > schema::Place::MAX) return corrupt(strf("tensor '%s' is in an unknown place", name));
-  const bool in_weights = tensor.place() == schema::Place::weights;
-  const uint64_t limit = in_weights ? weights_bytes : arena_bytes;
+  const uint64_t limit = sizes.bytes[static_cast<size_t>(tensor.place())];
   const TensorRef ref = read_tensor(tensor);
   if (!fits(tensor.offset(), span_bytes(ref), limit)) {
     return corrupt(strf("tensor '%s' (offset %llu, %llu bytes) reaches beyond the %s of %llu bytes", name,
                         static_cast<unsigned long long>(tensor.offset()),
-                        static_cast<unsigned long long>(span_bytes(ref)), in_weights ? "weights" : "arena",
+                        static_cast<unsigned long long>(span_bytes(ref)), schema::EnumNamePlace(tensor.place()),
                         static_cast<unsigned long long>(limit)));
   }
   if (tensor.offset() % dtype_bytes(ref.dtype) != 0) return corrupt(strf("tensor '%s' is not aligned", name));
+  if (tensor.place() == schema::Place::halves && ref.dtype != DType::kF32) {
+    return corrupt(strf("tensor '%s' is stored as halves, but is %s", name, dtype_name(ref.dtype)));
+  }
   return {};
 }
 
@@ -112,8 +119,9 @@ bool overlap(const Rows& a, const Rows& b) {
 
 class ProfileChecker {
  public:
-  ProfileChecker(const schema::Program& program, const schema::Profile& profile, uint64_t weights_bytes)
-      : program_(program), profile_(profile), weights_bytes_(weights_bytes) {}
+  ProfileChecker(const schema::Program& program, const schema::Profile& profile, uint64_t weights_bytes,
+                 uint64_t halves_bytes)
+      : program_(program), profile_(profile), sizes_{{profile.arena_bytes(), weights_bytes, halves_bytes}} {}
 
   // Adds the bytes that vectors of operands and parameters hold to *referred_bytes.
   Status check(uint64_t* referred_bytes) {
@@ -124,7 +132,7 @@ class ProfileChecker {
     }
     const auto num_tensors = static_cast<flatbuffers::uoffset_t>(size_of(profile_.tensors()));
     for (flatbuffers::uoffset_t i = 0; i < num_tensors; ++i) {
-      KILN_TRY(check_tensor(*profile_.tensors()->Get(i), profile_.arena_bytes(), weights_bytes_));
+      KILN_TRY(check_tensor(*profile_.tensors()->Get(i), sizes_));
     }
     const auto num_steps = static_cast<flatbuffers::uoffset_t>(size_of(profile_.steps()));
     for (flatbuffers::uoffset_t i = 0; i < num_steps; ++i) {
@@ -213,7 +221,7 @@ class ProfileChecker {
 
   const schema::Program& program_;
   const schema::Profile& profile_;
-  uint64_t weights_bytes_;
+  const PlaceSizes sizes_;
   int64_t rows_ = -1;  // of batched inputs and outputs
 };
 
@@ -234,13 +242,14 @@ bool same_ios(const schema::Profile& a, const Ios* a_ios, const schema::Profile&
 
 }  // namespace
 
-Status check_program(const schema::Program& program, uint64_t program_bytes, uint64_t weights_bytes) {
+Status check_program(const schema::Program& program, uint64_t program_bytes, uint64_t weights_bytes,
+                     uint64_t halves_bytes) {
   const size_t num_profiles = size_of(program.profiles());
   if (num_profiles == 0) return corrupt("the bundle has no profile");
   if (num_profiles > format::kMaxProfiles) return corrupt(strf("the bundle has %zu profiles", num_profiles));
   uint64_t referred_bytes = 0;
   for (const schema::Profile* profile : *program.profiles()) {
-    KILN_TRY(ProfileChecker(program, *profile, weights_bytes).check(&referred_bytes));
+    KILN_TRY(ProfileChecker(program, *profile, weights_bytes, halves_bytes).check(&referred_bytes));
     const schema::Profile& first = *program.profiles()->Get(0);
     if (!same_ios(first, first.inputs(), *profile, profile->inputs()) ||
         !same_ios(first, first.outputs(), *profile, profile->outputs())) {

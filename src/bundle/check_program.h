@@ -10,9 +10,10 @@ namespace kiln {
 
 constexpr size_t kMaxStepOperands = 1024;  // inputs and outputs of one step
 
-// What read_bundle promises (bundle/read.h), or kCorrupt. `program_bytes` bounds what the program may refer
-// to.
-Status check_program(const schema::Program& program, uint64_t program_bytes, uint64_t weights_bytes);
+// What read_bundle promises (bundle/read.h), or kCorrupt. `program_bytes` bounds what the program may refer to,
+// `halves_bytes` are those of the expanded halves.
+Status check_program(const schema::Program& program, uint64_t program_bytes, uint64_t weights_bytes,
+                     uint64_t halves_bytes);
 
 // Optional fields: an absent text is "", an absent vector is empty.
 inline const char* text_of(const flatbuffers::String* text) { return text != nullptr ? text->c_str() : ""; }

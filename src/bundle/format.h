@@ -17,12 +17,16 @@ struct Header {
   uint32_t version;
   uint64_t file_bytes;
   uint64_t checksum;  // XXH64, seed 0, of everything behind this field
-  uint32_t flags;     // features that a reader must know; none are defined yet
+  uint32_t flags;     // features that a reader must know: a sum of Flag
   uint32_t num_sections;
 };
 static_assert(sizeof(Header) == 32);
 
-enum SectionKind : uint32_t { kProgram = 1, kWeights = 2 };
+enum Flag : uint32_t { kHasHalves = 1 };  // tensors may lie in the section kHalves
+constexpr uint32_t kKnownFlags = kHasHalves;
+
+enum SectionKind : uint32_t { kProgram = 1, kWeights = 2, kHalves = 3 };
+constexpr uint32_t kMaxSectionKind = kHalves;
 
 // The table follows the header. A reader skips kinds that it does not know.
 struct Section {

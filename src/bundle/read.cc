@@ -34,20 +34,23 @@ Status check_header(std::span<const uint8_t> bytes, Header* header) {
   if (bytes.size() > header->file_bytes) {
     return {Code::kCorrupt, strf("the bundle has %llu bytes, but the file %zu", ull(header->file_bytes), bytes.size())};
   }
-  if (header->flags != 0) {
+  if ((header->flags & ~format::kKnownFlags) != 0) {
     return {Code::kVersion, strf("the bundle needs features (flags %#x) of a newer runtime", header->flags)};
   }
   return {};
 }
 
-// Finds the sections that this version knows. `program` and `weights` stay as they are if there are none.
-Status read_sections(std::span<const uint8_t> bytes, const Header& header, std::span<const uint8_t>* program,
-                     std::span<const uint8_t>* weights) {
+// The sections that this version knows, by kind; empty where there is none.
+struct Sections {
+  std::span<const uint8_t> by_kind[format::kMaxSectionKind + 1];
+};
+
+Status read_sections(std::span<const uint8_t> bytes, const Header& header, Sections* out) {
   const size_t table_end = sizeof(Header) + size_t{header.num_sections} * sizeof(Section);
   if (header.num_sections > format::kMaxSections || table_end > bytes.size()) {
     return {Code::kCorrupt, strf("the bundle claims to have %u sections", header.num_sections)};
   }
-  bool seen[3] = {};
+  bool seen[format::kMaxSectionKind + 1] = {};
   for (uint32_t i = 0; i < header.num_sections; ++i) {
     Section section;
     std::memcpy(&section, bytes.data() + sizeof(Header) + i * sizeof(Section), sizeof(section));
@@ -56,11 +59,10 @@ Status read_sections(std::span<const uint8_t> bytes, const Header& header, std::
       return {Code::kCorrupt, strf("section %u of the bundle (offset %llu, %llu bytes) lies outside the file", i,
                                    ull(section.offset), ull(section.bytes))};
     }
-    if (section.kind != format::kProgram && section.kind != format::kWeights) continue;
+    if (section.kind == 0 || section.kind > format::kMaxSectionKind) continue;
     if (seen[section.kind]) return {Code::kCorrupt, strf("the bundle has two sections of kind %u", section.kind)};
     seen[section.kind] = true;
-    (section.kind == format::kProgram ? *program : *weights) =
-        bytes.subspan(static_cast<size_t>(section.offset), static_cast<size_t>(section.bytes));
+    out->by_kind[section.kind] = bytes.subspan(static_cast<size_t>(section.offset), static_cast<size_t>(section.bytes));
   }
   return {};
 }
@@ -77,8 +79,11 @@ Result<BundleView> read_bundle(std::span<const uint8_t> bytes) {
     return Status(Code::kCorrupt, "the bundle's checksum does not match: the file was damaged on its way");
   }
   BundleView bundle;
-  std::span<const uint8_t> program;
-  KILN_TRY(read_sections(bytes, header, &program, &bundle.weights));
+  Sections sections;
+  KILN_TRY(read_sections(bytes, header, &sections));
+  const std::span<const uint8_t> program = sections.by_kind[format::kProgram];
+  bundle.weights = sections.by_kind[format::kWeights];
+  bundle.halves = sections.by_kind[format::kHalves];
   flatbuffers::Verifier verifier(program.data(), program.size(), /*max_depth=*/8, /*max_tables=*/1 << 20);
   // The smallest FlatBuffer with an identifier: root offset, identifier, and a table's offset to its (empty)
   // vtable.
@@ -86,7 +91,7 @@ Result<BundleView> read_bundle(std::span<const uint8_t> bytes) {
     return Status(Code::kCorrupt, "the bundle's program section is malformed");
   }
   bundle.program = schema::GetProgram(program.data());
-  KILN_TRY(check_program(*bundle.program, program.size(), bundle.weights.size()));
+  KILN_TRY(check_program(*bundle.program, program.size(), bundle.weights.size(), bundle.expanded_bytes()));
   return bundle;
 }
 
@@ -130,7 +135,7 @@ PlanTensor unpack_tensor(const schema::Tensor& tensor) {
     out.shape.push_back(ref.dims[i]);
     out.strides[i] = ref.strides[i];
   }
-  out.storage = tensor.place() == schema::Place::weights ? Storage::kWeights : Storage::kArena;
+  out.storage = static_cast<Storage>(tensor.place());
   out.offset = tensor.offset();
   out.bytes = span_bytes(ref);
   return out;
@@ -178,6 +183,7 @@ Plan unpack_bundle(const BundleView& bundle) {
     plan.profiles.push_back(unpack_profile(*bundle.program, *profile));
   }
   plan.weights.assign(bundle.weights.begin(), bundle.weights.end());
+  plan.halves.assign(bundle.halves.begin(), bundle.halves.end());
   if (bundle.program->metadata() != nullptr) {
     for (const schema::Entry* entry : *bundle.program->metadata()) {
       plan.metadata[text_of(entry->key())] = text_of(entry->value());

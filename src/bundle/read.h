@@ -21,13 +21,16 @@ struct Tensor;
 struct BundleView {
   const schema::Program* program = nullptr;
   std::span<const uint8_t> weights;
+  std::span<const uint8_t> halves;  // f32 weights as IEEE halves
+
+  uint64_t expanded_bytes() const { return halves.size() / 2 * sizeof(float); }
 };
 
 // The bytes must be 64-byte aligned and outlive the view. Errors: kNotAModel (HTML, git-LFS pointer, ONNX,
 // anything else), kTruncated (says how many bytes are missing), kVersion, kCorrupt. What a view guarantees:
 //   - tensors: a known dtype; rank <= 8; dims >= 0; the product of dims that are not 0 < 2^31; strides such
 //   that no two
-//     elements meet; the whole span within arena or weights and aligned to the dtype
+//     elements meet; the whole span within arena, weights or expanded halves and aligned to the dtype; f32 in halves
 //   - steps: kernel and operand indices in range, outputs in the arena and apart from inputs, from scratch
 //   and from each
 //     other, scratch within the arena and 64-byte aligned, MACs >= 0

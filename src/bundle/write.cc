@@ -36,8 +36,7 @@ Offset<schema::Tensor> make_tensor(FlatBufferBuilder& builder, const PlanTensor&
   const auto dims_vector = builder.CreateVector(dims);
   const Offset<flatbuffers::Vector<int32_t>> strides_vector = is_dense ? 0 : builder.CreateVector(strides);
   return schema::CreateTensor(builder, name, static_cast<uint8_t>(tensor.dtype),
-                              tensor.storage == Storage::kWeights ? schema::Place::weights : schema::Place::arena,
-                              tensor.offset, dims_vector, strides_vector);
+                              static_cast<schema::Place>(tensor.storage), tensor.offset, dims_vector, strides_vector);
 }
 
 Offset<schema::Step> make_step(FlatBufferBuilder& builder, const PlanStep& step, uint32_t kernel) {
@@ -109,25 +108,35 @@ std::vector<uint8_t> write_bundle(const Plan& plan) {
   FlatBufferBuilder builder(64 * 1024);
   build_program(builder, plan);
 
-  format::Section sections[2] = {};
-  sections[0].kind = format::kProgram;
-  sections[0].offset = align_up(sizeof(format::Header) + sizeof(sections));
-  sections[0].bytes = builder.GetSize();
-  sections[1].kind = format::kWeights;
-  sections[1].offset = align_up(sections[0].offset + sections[0].bytes);
-  sections[1].bytes = plan.weights.size();
+  struct Content {
+    format::SectionKind kind;
+    const uint8_t* data;
+    size_t bytes;
+  };
+  std::vector<Content> contents = {{format::kProgram, builder.GetBufferPointer(), builder.GetSize()},
+                                   {format::kWeights, plan.weights.data(), plan.weights.size()}};
+  if (!plan.halves.empty()) contents.push_back({format::kHalves, plan.halves.data(), plan.halves.size()});
+
+  std::vector<format::Section> sections;
+  uint64_t end = sizeof(format::Header) + contents.size() * sizeof(format::Section);
+  for (const Content& content : contents) {
+    sections.push_back({content.kind, 0, align_up(end), content.bytes});
+    end = sections.back().offset + content.bytes;
+  }
 
   format::Header header = {};
   std::memcpy(header.magic, format::kMagic, sizeof(header.magic));
   header.version = format::kVersion;
-  header.file_bytes = sections[1].offset + sections[1].bytes;
-  header.num_sections = 2;
+  header.file_bytes = end;
+  header.flags = plan.halves.empty() ? 0 : format::kHasHalves;
+  header.num_sections = static_cast<uint32_t>(sections.size());
 
   std::vector<uint8_t> bytes(header.file_bytes);
   std::memcpy(bytes.data(), &header, sizeof(header));
-  std::memcpy(bytes.data() + sizeof(header), sections, sizeof(sections));
-  std::memcpy(bytes.data() + sections[0].offset, builder.GetBufferPointer(), sections[0].bytes);
-  if (!plan.weights.empty()) std::memcpy(bytes.data() + sections[1].offset, plan.weights.data(), plan.weights.size());
+  std::memcpy(bytes.data() + sizeof(header), sections.data(), sections.size() * sizeof(format::Section));
+  for (size_t i = 0; i < contents.size(); ++i) {
+    if (contents[i].bytes > 0) std::memcpy(bytes.data() + sections[i].offset, contents[i].data, contents[i].bytes);
+  }
   header.checksum = format::checksum(std::span(bytes).subspan(format::kChecksumBegin));
   std::memcpy(bytes.data(), &header, sizeof(header));
   return bytes;

@@ -60,8 +60,8 @@ void add_failure(CommandResult& result, const std::string& model, const Status& 
 }
 
 std::string summary(const CommandLine& line, const CompileResult& compiled) {
-  std::string text = line.output + ": " + print_bytes(compiled.bundle.size()) + ", weights " +
-                     print_bytes(compiled.plan.weights.size()) + "\n";
+  std::string text =
+      line.output + ": " + print_bytes(compiled.bundle.size()) + ", weights " + print_weights(compiled.plan) + "\n";
   for (size_t p = 0; p < compiled.plan.profiles.size(); ++p) {
     const PlanProfile& profile = compiled.plan.profiles[p];
     text += strf("profile %zu: %zu steps, ", p, profile.steps.size()) + print_count(count_macs(profile)) +

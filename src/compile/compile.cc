@@ -17,6 +17,7 @@
 #include "passes/batch_axis.h"
 #include "passes/infer.h"
 #include "passes/pipeline.h"
+#include "plan/halves.h"
 #include "plan/make_plan.h"
 #include "plan/merge_plans.h"
 #include "quant/quantize.h"
@@ -102,6 +103,24 @@ Status run_passes(Graph& graph, Compilation& job) {
   return {};
 }
 
+void report_pruning(const Pruning& pruning, CompileResult& result) {
+  result.pruning = pruning;
+  if (pruning.layers.empty()) return;
+  int64_t removed = 0;
+  std::string layers;
+  for (const Pruning::Layer& layer : pruning.layers) {
+    removed += layer.removed;
+    layers += (layers.empty() ? "" : ", ") + layer.name + " " + print_channels(layer);
+  }
+  std::string text = "pruned " + std::to_string(removed) + " channels, MACs " + print_count(pruning.macs_before) +
+                     " -> " + print_count(pruning.macs_after);
+  if (pruning.largest_removed > 0) {
+    text += strf("; their weights were up to %.3g of the largest of their layer", pruning.largest_removed);
+  }
+  result.notices.push_back(text);
+  result.notices.push_back("pruned channels by layer: " + layers);
+}
+
 void set_edge(const IoEdge& edge, PlanIo& io) {
   io.name = edge.name;
   io.layout = edge.layout;
@@ -160,6 +179,7 @@ Result<Plan> compile_profile(const ImportedModel& model, const InputShapes& shap
   graph.prepared_budget = job.options.prepared_budget;
   graph.keeps_real_quantisation = job.options.exact;
   if (job.options.quant != nullptr) graph.quant = std::make_shared<QuantJob>(*job.options.quant);
+  graph.pruning.threshold = job.options.prune_threshold;
   for (ValueId id : graph.inputs) graph.value(id).shape = shapes.at(graph.value(id).name);
 
   std::vector<Problem> problems = model.problems;
@@ -176,6 +196,7 @@ Result<Plan> compile_profile(const ImportedModel& model, const InputShapes& shap
   KILN_ASSIGN(const IoEdges edges, set_io_layouts(graph, job.options));
   KILN_TRY(verify_graph(graph, true));
   KILN_TRY(run_passes(graph, job));
+  if (is_first) report_pruning(graph.pruning, job.result);
   job.dump("final", graph);
   if (is_first) job.result.quant = graph.quant;
 
@@ -290,6 +311,9 @@ Status compile_model(std::span<const uint8_t> model_bytes, const FileReader& fil
   const std::map<std::string, std::string> described = std::move(result.plan.metadata);
   KILN_ASSIGN(result.plan, merge_plans(std::move(plans)));
   mark_batches(model, independent, result.plan);
+  if (options.weights == DType::kF16) {
+    for (std::string& notice : store_halves(result.plan)) result.notices.push_back(std::move(notice));
+  }
   KILN_TRY(add_metadata(model_bytes, model, described, job));
   if (options.dump_stage == "plan") result.dump = print_plan(result.plan);
 

@@ -64,6 +64,8 @@ struct CompileOptions {
   double prepared_budget = 1;                   // Graph::prepared_budget
   bool exact = false;                           // Graph::keeps_real_quantisation
   std::shared_ptr<const QuantJob> quant;        // what is asked of quantisation; null: nothing
+  DType weights = DType::kF32;                  // kF16: store_halves
+  double prune_threshold = 0;                   // Pruning::threshold
   std::string preprocess_preset;                // "yolox", …: becomes "preprocess" once the input's size is known
   std::string dump_stage;  // "import", "infer", a pass name, "final", "plan": what CompileResult::dump shows
 };
@@ -74,6 +76,7 @@ struct CompileResult {
   std::vector<std::string> notices;       // for the user, not errors
   std::string description;                // ImportedModel::description
   std::string dump;                       // the first profile's graph or plan as text after dump_stage
+  Pruning pruning;                        // of the first profile
   std::shared_ptr<const QuantJob> quant;  // what came of CompileOptions::quant, of the first profile
   Graph graph;  // that graph; after "infer" if dump_stage is empty, "import" if inference has problems
   Plan plan;

@@ -82,6 +82,21 @@ std::string strings_json(const std::vector<std::string>& list) {
   return text + "]";
 }
 
+std::string pruning_json(const Pruning& pruning) {
+  if (pruning.layers.empty()) return "null";
+  std::string text = "{\"macs_before\": " + std::to_string(pruning.macs_before) +
+                     ", \"macs_after\": " + std::to_string(pruning.macs_after) +
+                     ", \"largest_removed\": " + strf("%.6g", pruning.largest_removed) + ", \"layers\": [";
+  const char* mark = "";
+  for (const Pruning::Layer& layer : pruning.layers) {
+    text += mark + std::string("{\"name\": ") + json_string(layer.name) +
+            ", \"channels\": " + std::to_string(layer.channels) + ", \"removed\": " + std::to_string(layer.removed) +
+            "}";
+    mark = ", ";
+  }
+  return text + "]}";
+}
+
 std::string io_json(const PlanProfile& profile, const std::vector<PlanIo>& list) {
   std::string text = "[";
   for (size_t i = 0; i < list.size(); ++i) {
@@ -107,15 +122,19 @@ std::string steps_json(const PlanProfile& profile) {
   return text + "]";
 }
 
+// Offset and bytes are those of the file; "stored" says how a tensor lies there if not in its own dtype.
 std::string tensors_json(const PlanProfile& profile) {
   std::string text = "[";
   for (size_t i = 0; i < profile.tensors.size(); ++i) {
     const PlanTensor& tensor = profile.tensors[i];
+    const bool is_half = tensor.storage == Storage::kHalves;
+    const uint64_t share = is_half ? 2 : 1;
     text += (i > 0 ? ",\n    " : "\n    ") + std::string("{\"name\": ") + json_string(tensor.name) +
             ", \"dtype\": " + json_string(dtype_name(tensor.dtype)) + ", \"shape\": " + shape_json(tensor.shape) +
             ", \"strides\": " + json_ints({tensor.strides, tensor.strides + tensor.shape.rank}) +
             ", \"storage\": " + (tensor.storage == Storage::kArena ? "\"arena\"" : "\"weights\"") +
-            ", \"offset\": " + std::to_string(tensor.offset) + ", \"bytes\": " + std::to_string(tensor.bytes) + "}";
+            (is_half ? ", \"stored\": \"f16\"" : "") + ", \"offset\": " + std::to_string(tensor.offset / share) +
+            ", \"bytes\": " + std::to_string(tensor.bytes / share) + "}";
   }
   return text + "]";
 }
@@ -140,8 +159,15 @@ std::string describe_model(const CompileResult& result) {
   for (size_t p = 0; p < result.plan.profiles.size() && !result.bundle.empty(); ++p) {
     const PlanProfile& profile = result.plan.profiles[p];
     text += strf("compiled profile %zu: %zu steps, ", p, profile.steps.size()) + print_count(count_macs(profile)) +
-            " MACs, weights " + print_bytes(result.plan.weights.size()) + ", arena " +
-            print_bytes(profile.arena_bytes) + "\n" + print_io(profile);
+            " MACs, weights " + print_weights(result.plan) + ", arena " + print_bytes(profile.arena_bytes) + "\n" +
+            print_io(profile);
+  }
+  if (!result.pruning.layers.empty()) {
+    text += "pruned: MACs " + print_count(result.pruning.macs_before) + " -> " +
+            print_count(result.pruning.macs_after) + "\n";
+    for (const Pruning::Layer& layer : result.pruning.layers) {
+      text += "  " + layer.name + ": channels " + print_channels(layer) + "\n";
+    }
   }
   text += strf("problems: %zu\n", result.problems.size());
   for (const Problem& problem : result.problems) {
@@ -174,8 +200,8 @@ std::string describe_model_json(const CompileResult& result) {
             ", \"macs\": " + std::to_string(count_macs(profile)) +
             ", \"arena_bytes\": " + std::to_string(profile.arena_bytes) + "}";
   }
-  text += "],\n \"notices\": " + strings_json(result.notices) + ",\n \"problems\": " + json_problems(result.problems) +
-          "}\n";
+  text += "],\n \"pruning\": " + pruning_json(result.pruning) + ",\n \"notices\": " + strings_json(result.notices) +
+          ",\n \"problems\": " + json_problems(result.problems) + "}\n";
   return text;
 }
 
@@ -185,7 +211,8 @@ std::string describe_bundle(const Plan& plan, uint64_t file_bytes) {
 
 std::string describe_bundle_json(const Plan& plan, uint64_t file_bytes) {
   std::string text = "{\"format\": \"kiln\", \"file_bytes\": " + std::to_string(file_bytes) +
-                     ",\n \"weights_bytes\": " + std::to_string(plan.weights.size()) +
+                     ",\n \"weights_bytes\": " + std::to_string(plan.weights.size() + plan.halves.size()) +
+                     ",\n \"weights_f16_bytes\": " + std::to_string(plan.halves.size()) +
                      ",\n \"metadata\": " + metadata_json(plan.metadata) + ",\n \"profiles\": [";
   for (size_t p = 0; p < plan.profiles.size(); ++p) {
     const PlanProfile& profile = plan.profiles[p];

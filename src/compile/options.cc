@@ -177,7 +177,8 @@ class Parser {
     if (is("inspect")) return shapes + "--json, --stage, --check, --svg";
     return shapes +
            "--labels, --task, --preprocess, --sidecar, --precision, --calib-stats, "
-           "--calib-method, --keep-float, --quantize-head, --quant-report, --observe, --exact, --prepared-budget, "
+           "--calib-method, --keep-float, --quantize-head, --quant-report, --observe, --exact, --weights, "
+           "--prune-threshold, --prepared-budget, "
            "--dump, -o";
   }
 
@@ -221,6 +222,10 @@ class Parser {
       return set_bind(value);
     else if (flag == "--prepared-budget")
       return set_prepared_budget(value);
+    else if (flag == "--weights")
+      return set_weights(value);
+    else if (flag == "--prune-threshold")
+      return set_prune_threshold(value);
     else if (flag == "--precision")
       return set_precision(value);
     else if (flag == "--calib-stats")
@@ -330,6 +335,22 @@ class Parser {
       return usage_error("--prepared-budget " + value + "; allowed: 0 to 100, times the weights' bytes");
     }
     line_.compile.prepared_budget = budget;
+    return {};
+  }
+
+  Status set_prune_threshold(const std::string& value) {
+    char* end = nullptr;
+    const double threshold = std::strtod(value.c_str(), &end);
+    if (*end != '\0' || !(threshold >= 0 && threshold < 1)) {
+      return usage_error("--prune-threshold " + value + "; allowed: 0 to below 1, times a layer's largest |weight|");
+    }
+    line_.compile.prune_threshold = threshold;
+    return {};
+  }
+
+  Status set_weights(const std::string& value) {
+    if (value != "fp32" && value != "fp16") return usage_error("--weights " + value + "; allowed: fp32, fp16");
+    line_.compile.weights = value == "fp16" ? DType::kF16 : DType::kF32;
     return {};
   }
 
@@ -465,6 +486,10 @@ compile MODEL.onnx [-o MODEL.kiln]
     --quant-report FILE.json                what became of each layer
     --observe                               what calibration wants to see becomes outputs of the bundle
     --exact                                 models that are quantised already: computed as ONNX defines it, in float
+    --weights fp32|fp16                     fp16 stores weights as halves, expanded at load: half the file, kernels compute
+                                            in f32
+    --prune-threshold X                     channels whose largest |weight| is at most X times their layer's go, with all
+                                            that only serves them; default 0: those whose weights are all zero
     --prepared-budget X                     weights that are transformed at load, for faster convolutions, may take X
                                             times the weights' bytes of memory; default 1
     --dump STAGE                            prints the graph after a stage

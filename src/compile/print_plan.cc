@@ -75,6 +75,15 @@ std::string print_count(int64_t count) {
   return strf("%.2f G", static_cast<double>(count) / 1e9);
 }
 
+std::string print_channels(const Pruning::Layer& layer) {
+  return std::to_string(layer.channels) + " -> " + std::to_string(layer.channels - layer.removed);
+}
+
+std::string print_weights(const Plan& plan) {
+  const std::string all = print_bytes(plan.weights.size() + plan.halves.size());
+  return plan.halves.empty() ? all : all + " (" + print_bytes(plan.halves.size()) + " of it f16)";
+}
+
 std::string print_metadata(const Plan& plan) {
   std::string text;
   for (const auto& [key, value] : plan.metadata) {
@@ -146,7 +155,7 @@ std::string print_arena_map(const PlanProfile& profile) {
 }
 
 std::string print_plan(const Plan& plan) {
-  std::string text = print_metadata(plan) + "weights: " + print_bytes(plan.weights.size()) + "\n";
+  std::string text = print_metadata(plan) + "weights: " + print_weights(plan) + "\n";
   for (size_t p = 0; p < plan.profiles.size(); ++p) {
     const PlanProfile& profile = plan.profiles[p];
     text += strf("profile %zu: %zu steps, ", p, profile.steps.size()) + print_count(count_macs(profile)) +

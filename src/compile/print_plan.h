@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "graph/graph.h"
 #include "plan/plan.h"
 
 namespace kiln {
@@ -17,6 +18,12 @@ std::string print_io(const PlanProfile& profile);
 std::string print_steps(const PlanProfile& profile);
 // One line a tensor of the arena, by offset: where it lies, how large it is, in which steps it is alive.
 std::string print_arena_map(const PlanProfile& profile);
+
+// "3.66 MB", or "1.83 MB (1.80 MB of it f16)" where halves are stored.
+std::string print_weights(const Plan& plan);
+
+// "16 -> 12"
+std::string print_channels(const Pruning::Layer& layer);
 
 // Sum over the steps.
 int64_t count_macs(const PlanProfile& profile);

@@ -52,6 +52,20 @@ struct Node {
 
 struct QuantJob;
 
+// What pruning is to do, and what it did (passes/prune_channels.h).
+struct Pruning {
+  struct Layer {
+    std::string name;  // of the node
+    int64_t channels = 0;
+    int64_t removed = 0;
+  };
+  double threshold = 0;       // of a layer's largest |weight|
+  std::vector<Layer> layers;  // those that lost output channels
+  int64_t macs_before = 0;    // of convolutions and matrix products
+  int64_t macs_after = 0;
+  double largest_removed = 0;  // of the |weights| that went, as a share of the largest of their layer
+};
+
 struct Graph {
   std::string name;
   std::vector<Value> values;
@@ -59,8 +73,9 @@ struct Graph {
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   std::map<std::string, std::string> metadata;  // ONNX metadata_props, plus what the compiler adds
-  std::shared_ptr<QuantJob> quant;  // what to quantise and observe (quant/quant_job.h); null: nothing
-  bool keeps_real_quantisation = false;  // DequantizeLinear -> operator -> QuantizeLinear stay as ONNX says them
+  std::shared_ptr<QuantJob> quant;              // what to quantise and observe (quant/quant_job.h); null: nothing
+  bool keeps_real_quantisation = false;         // DequantizeLinear -> operator -> QuantizeLinear stay as ONNX says them
+  Pruning pruning;
   double prepared_budget = 1;  // weights that kernels transform at load may take so many times the constants' bytes
 
   ValueId add_value(std::string value_name, DType dtype = DType::kInvalid, const Shape& shape = {});

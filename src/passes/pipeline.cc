@@ -18,6 +18,7 @@
 #include "passes/name_activations.h"
 #include "passes/nhwc_layout.h"
 #include "passes/planar_input.h"
+#include "passes/prune_channels.h"
 #include "passes/push_transposes.h"
 #include "passes/views.h"
 
@@ -36,6 +37,8 @@ std::vector<Pass> builtin_passes() {
       {"fold_batch_norm", fold_batch_norm},
       {"lower_batch_norm", lower_batch_norm},
       {"lower_arithmetic", lower_arithmetic},
+      // What batch norms make of zeros is known by now, and activations are still nodes of their own.
+      {"prune_channels", prune_channels},
       {"fold_pad", fold_pad},
       {"fold_space_to_depth", fold_space_to_depth},
       {"fuse_activation", fuse_activation},

@@ -11,7 +11,8 @@
 
 namespace kiln {
 
-enum class Storage : uint8_t { kArena = 0, kWeights = 1 };
+// kHalves: f32 weights that the bundle holds as IEEE halves, see store_halves.
+enum class Storage : uint8_t { kArena = 0, kWeights = 1, kHalves = 2 };
 
 struct PlanTensor {
   std::string name;
@@ -19,7 +20,8 @@ struct PlanTensor {
   Shape shape;
   int64_t strides[kMaxRank] = {};  // in elements
   Storage storage = Storage::kArena;
-  uint64_t offset = 0;  // bytes from the start of the arena or of the weights; 64-byte aligned unless a view
+  uint64_t offset = 0;  // bytes from the start of the arena, the weights or the expanded halves; 64-byte aligned unless
+                        // a view
   uint64_t bytes = 0;   // span from the first to the last element
 };
 
@@ -57,6 +59,7 @@ struct PlanProfile {
 struct Plan {
   std::vector<PlanProfile> profiles;
   std::vector<uint8_t> weights;
+  std::vector<uint8_t> halves;  // what lies in Storage::kHalves, as halves
   // "producer", "source_sha256", "task", "labels" (one a line), "preprocess" (JSON), and ONNX metadata_props under
   // "onnx.<key>".
   std::map<std::string, std::string> metadata;

@@ -23,18 +23,17 @@
 namespace kiln {
 
 #ifdef KILN_GUARD_MEMORY
-// Arena and weights are one block each, so that without this a kernel that reads past its tensor would go
-// unnoticed.
+// Arena, weights and expanded halves are one block each, so that without this a kernel that reads past its tensor would
+// go unnoticed.
 class MemoryGuard {
  public:
-  MemoryGuard(void* arena, uint64_t arena_bytes, std::span<const uint8_t> weights)
-      : arena_(arena), arena_bytes_(arena_bytes), weights_(weights) {
-    __asan_poison_memory_region(arena_, arena_bytes_);
-    __asan_poison_memory_region(weights_.data(), weights_.size());
+  using Bytes = std::span<const uint8_t>;
+
+  MemoryGuard(Bytes arena, Bytes weights, Bytes expanded) : blocks_{arena, weights, expanded} {
+    for (const Bytes& block : blocks_) __asan_poison_memory_region(block.data(), block.size());
   }
   ~MemoryGuard() {
-    __asan_unpoison_memory_region(arena_, arena_bytes_);
-    __asan_unpoison_memory_region(weights_.data(), weights_.size());
+    for (const Bytes& block : blocks_) __asan_unpoison_memory_region(block.data(), block.size());
   }
   void open(const KernelArgs& args) const { visit(args, __asan_unpoison_memory_region); }
   void close(const KernelArgs& args) const { visit(args, __asan_poison_memory_region); }
@@ -50,14 +49,12 @@ class MemoryGuard {
     mark(args.scratch, args.scratch_bytes);
   }
 
-  void* arena_;
-  uint64_t arena_bytes_;
-  std::span<const uint8_t> weights_;
+  const Bytes blocks_[3];
 };
 #else
 class MemoryGuard {
  public:
-  MemoryGuard(void*, uint64_t, std::span<const uint8_t>) {}
+  MemoryGuard(std::span<const uint8_t>, std::span<const uint8_t>, std::span<const uint8_t>) {}
   void open(const KernelArgs&) const {}
   void close(const KernelArgs&) const {}
 };

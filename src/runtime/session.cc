@@ -7,6 +7,7 @@
 #include "bundle/check_program.h"
 #include "bundle/read.h"
 #include "bundle_generated.h"
+#include "cpu/expand_halves.h"
 #include "runtime/memory_guard.h"
 
 namespace kiln {
@@ -32,16 +33,36 @@ struct FreeMemory {
   void operator()(void* memory) const { std::free(memory); }
 };
 
+// A block at a 64-byte boundary.
+struct Block {
+  std::unique_ptr<void, FreeMemory> memory;
+  uint8_t* data = nullptr;
+
+  Status allocate(uint64_t bytes, bool is_zeroed, const char* what) {
+    if (bytes <= SIZE_MAX - kAlignment) {
+      const size_t size = static_cast<size_t>(bytes) + kAlignment;
+      // calloc: memory fresh from the system is zero already and is not touched.
+      memory.reset(is_zeroed ? std::calloc(1, size) : std::malloc(size));
+    }
+    if (memory == nullptr) {
+      return {Code::kOutOfMemory, strf("no memory for %s: %llu bytes", what, static_cast<unsigned long long>(bytes))};
+    }
+    const auto address = reinterpret_cast<uintptr_t>(memory.get());
+    data = reinterpret_cast<uint8_t*>((address + kAlignment - 1) / kAlignment * kAlignment);
+    return {};
+  }
+};
+
 }  // namespace
 
 struct Session::Impl {
   BundleView bundle;
   std::vector<const KernelDef*> kernels;  // by index in the bundle
   std::vector<LoadedProfile> profiles;
-  std::unique_ptr<void, FreeMemory> arena_memory;
-  std::unique_ptr<void, FreeMemory> prepared_memory;
+  Block arena;
+  Block expanded;  // the bundle's halves
+  Block prepared;
   uint64_t prepared_bytes = 0;
-  uint8_t* arena = nullptr;
   uint64_t arena_bytes = 0;
   int profile = 0;
 
@@ -53,14 +74,14 @@ struct Session::Impl {
     for (const schema::Profile* each : *bundle.program->profiles()) {
       arena_bytes = std::max(arena_bytes, each->arena_bytes());
     }
-    // calloc: memory fresh from the system is zero already and is not touched.
-    arena_memory.reset(std::calloc(1, static_cast<size_t>(arena_bytes) + kAlignment));
-    if (arena_memory == nullptr) {
-      return {Code::kOutOfMemory,
-              strf("no memory for the model's tensors: %llu bytes", static_cast<unsigned long long>(arena_bytes))};
-    }
-    const auto address = reinterpret_cast<uintptr_t>(arena_memory.get());
-    arena = reinterpret_cast<uint8_t*>((address + kAlignment - 1) / kAlignment * kAlignment);
+    return arena.allocate(arena_bytes, true, "the model's tensors");
+  }
+
+  // Once for all profiles; kernels see f32.
+  Status expand_weights() {
+    if (bundle.halves.empty()) return {};
+    KILN_TRY(expanded.allocate(bundle.expanded_bytes(), false, "weights stored as halves"));
+    expand_halves(bundle.halves.data(), bundle.halves.size() / 2, reinterpret_cast<float*>(expanded.data));
     return {};
   }
 
@@ -82,6 +103,8 @@ struct Session::Impl {
     TensorRef ref = read_tensor(tensor);
     if (tensor.place() == schema::Place::weights) {
       ref.data = const_cast<uint8_t*>(bundle.weights.data() + tensor.offset());
+    } else if (tensor.place() == schema::Place::halves) {
+      ref.data = expanded.data + tensor.offset();
     }
     return ref;
   }
@@ -89,7 +112,7 @@ struct Session::Impl {
   void place_in_arena(const schema::Profile& from, int32_t index, TensorRef* ref) const {
     if (index < 0) return;
     const schema::Tensor& tensor = *from.tensors()->Get(static_cast<flatbuffers::uoffset_t>(index));
-    if (tensor.place() == schema::Place::arena) ref->data = arena + tensor.offset();
+    if (tensor.place() == schema::Place::arena) ref->data = arena.data + tensor.offset();
   }
 
   Status check_step(const KernelDef& kernel, const StepRun& run) const {
@@ -162,7 +185,7 @@ struct Session::Impl {
       for (flatbuffers::uoffset_t i = 0; i < size_of(run.step->outputs()); ++i) {
         place_in_arena(from, run.step->outputs()->Get(i), operand++);
       }
-      run.args.scratch = arena + run.step->scratch_offset();
+      run.args.scratch = arena.data + run.step->scratch_offset();
     }
   }
 
@@ -194,20 +217,12 @@ struct Session::Impl {
     };
     for_each([&](const KernelDef& kernel, StepRun& run) { find(kernel, run.args); });
     if (prepared_bytes == 0) return {};
-    if (prepared_bytes <= SIZE_MAX - kAlignment) {
-      prepared_memory.reset(std::malloc(static_cast<size_t>(prepared_bytes) + kAlignment));
-    }
-    if (prepared_memory == nullptr) {
-      return {Code::kOutOfMemory,
-              strf("no memory for prepared weights: %llu bytes", static_cast<unsigned long long>(prepared_bytes))};
-    }
-    const auto address = reinterpret_cast<uintptr_t>(prepared_memory.get());
-    auto* begin = reinterpret_cast<uint8_t*>((address + kAlignment - 1) / kAlignment * kAlignment);
+    KILN_TRY(prepared.allocate(prepared_bytes, false, "prepared weights"));
     std::vector<bool> is_made(all.size(), false);
     for_each([&](const KernelDef& kernel, StepRun& run) {
       const Shared* shared = find(kernel, run.args);
       const auto index = static_cast<size_t>(shared - all.data());
-      run.args.prepared = begin + shared->offset;
+      run.args.prepared = prepared.data + shared->offset;
       if (!is_made[index]) kernel.prepare(run.args);
       is_made[index] = true;
     });
@@ -233,6 +248,7 @@ struct Session::Impl {
 
   Status load(const KernelRegistry& registry, const Parallel* parallel) {
     KILN_TRY(find_kernels(registry));
+    KILN_TRY(expand_weights());
     const int num_profiles = static_cast<int>(bundle.program->profiles()->size());
     profiles.resize(static_cast<size_t>(num_profiles));
     for (int i = 0; i < num_profiles; ++i) {
@@ -301,7 +317,8 @@ StepInfo Session::step(int index) const {
 
 void Session::run_steps(int begin, int end) {
   const std::vector<StepRun>& steps = impl_->current().steps;
-  const MemoryGuard guard(impl_->arena, impl_->arena_bytes, impl_->bundle.weights);
+  const MemoryGuard guard({impl_->arena.data, static_cast<size_t>(impl_->arena_bytes)}, impl_->bundle.weights,
+                          {impl_->expanded.data, static_cast<size_t>(impl_->bundle.expanded_bytes())});
   for (int i = begin; i < end; ++i) {
     const StepRun& step = steps[static_cast<size_t>(i)];
     guard.open(step.args);
@@ -312,9 +329,9 @@ void Session::run_steps(int begin, int end) {
 
 SessionMemory Session::memory() const {
   SessionMemory memory;
-  memory.weights_bytes = impl_->bundle.weights.size();
+  memory.weights_bytes = impl_->bundle.weights.size() + impl_->bundle.halves.size();
   memory.arena_bytes = impl_->arena_bytes;
-  memory.prepared_bytes = impl_->prepared_bytes;
+  memory.prepared_bytes = impl_->prepared_bytes + impl_->bundle.expanded_bytes();
   for (const schema::Profile* profile : *impl_->bundle.program->profiles()) {
     memory.peak_live_bytes = std::max(memory.peak_live_bytes, profile->peak_live_bytes());
   }

@@ -30,10 +30,10 @@ struct StepInfo {
 };
 
 struct SessionMemory {
-  uint64_t weights_bytes = 0;
+  uint64_t weights_bytes = 0;  // as the bundle holds them
   uint64_t arena_bytes = 0;
   uint64_t peak_live_bytes = 0;
-  uint64_t prepared_bytes = 0;  // weights in another form, made at load
+  uint64_t prepared_bytes = 0;  // weights in another form, made at load: halves expanded, or what kernels prepare
 };
 
 class Session {

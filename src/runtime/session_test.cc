@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "aligned_bytes.h"
 #include "bundle/write.h"
@@ -75,6 +76,53 @@ TEST_CASE("session_runs_step_by_step") {
   session.run_steps(0, 1);
   session.run_steps(1, 2);
   CHECK(session.output(0).as<float>()[5] == 1 + 1 + 1 + 15 + 1 - 0);
+}
+
+// The constant moves to halves, behind 40 others, so that it begins in the middle of them.
+Plan halved_plan() {
+  Plan plan = two_step_plan();
+  std::vector<uint16_t> halves(40, 0x7e00);
+  for (PlanTensor& tensor : plan.profiles[0].tensors) {
+    if (tensor.storage != Storage::kWeights) continue;
+    tensor.storage = Storage::kHalves;
+    tensor.offset = 40 * sizeof(float);
+  }
+  for (int i = 0; i < 6; ++i) halves.push_back(f32_to_f16(static_cast<float>(10 + i) / 4));
+  plan.weights.clear();
+  plan.halves.resize(halves.size() * 2);
+  std::memcpy(plan.halves.data(), halves.data(), plan.halves.size());
+  return plan;
+}
+
+TEST_CASE("session_expands_halves_once_for_all_profiles") {
+  Plan plan = halved_plan();
+  for (size_t num_profiles : {size_t{1}, size_t{2}}) {
+    plan.profiles.resize(num_profiles, plan.profiles[0]);
+    test::AlignedBytes bundle(write_bundle(plan));
+    auto loaded = Session::load(bundle.span(), test::tiny_kernel_registry());
+    REQUIRE_MESSAGE(loaded.ok(), loaded.status().message());
+    Session& session = **loaded;
+    CHECK(session.memory().weights_bytes == 92);
+    CHECK(session.memory().prepared_bytes == 184);
+    for (size_t p = 0; p < num_profiles; ++p) {
+      REQUIRE(session.select_profile(static_cast<int>(p)).ok());
+      for (int i = 0; i < 6; ++i) session.input(0).as<float>()[i] = static_cast<float>(i);
+      session.run();
+      for (int i = 0; i < 6; ++i) {
+        CHECK(session.output(0).as<float>()[i] == static_cast<float>(2 * i + 2) + static_cast<float>(10 + i) / 4);
+      }
+    }
+  }
+}
+
+TEST_CASE("session_checks_steps_that_read_halves") {
+  Plan plan = halved_plan();
+  CHECK(load_status(plan).ok());
+  PlanTensor& constant = plan.profiles[0].tensors[1];
+  REQUIRE(constant.storage == Storage::kHalves);
+  constant.shape = Shape{2, 2};
+  constant.strides[0] = 2;
+  check_error(load_status(plan), Code::kCorrupt, "sizes differ");
 }
 
 TEST_CASE("session_refuses_a_kernel_that_is_not_there") {

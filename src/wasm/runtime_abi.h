@@ -34,7 +34,8 @@ KILN_EXPORT int32_t kiln_load(void* bundle, size_t bytes);
 KILN_EXPORT void kiln_unload(int32_t handle);
 
 // Numbers of a session. `what`: 0 profiles, 1 inputs, 2 outputs, 3 steps of the current profile, 4 metadata entries,
-// 5 current profile, 6 weights bytes, 7 arena bytes, 8 peak live bytes. -1 for a bad handle. Exact up to 2^53.
+// 5 current profile, 6 weights bytes, 7 arena bytes, 8 peak live bytes, 9 prepared bytes. -1 for a bad handle. Exact up
+// to 2^53.
 KILN_EXPORT double kiln_count(int32_t handle, int32_t what);
 KILN_EXPORT int32_t kiln_select_profile(int32_t handle, int32_t profile);  // Code
 

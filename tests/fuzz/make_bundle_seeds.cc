@@ -8,6 +8,7 @@
 #include "bundle/write.h"
 #include "compile/compile.h"
 #include "graph/text.h"
+#include "plan/halves.h"
 #include "plan/make_plan.h"
 #include "plan/merge_plans.h"
 
@@ -29,6 +30,11 @@ const %c: f32[4] = {1, 2, 3, 4}
 %e: f32[1, 2, 8, 3] = Transpose(%d) perm=[0, 1, 3, 2]
 output %e
 output %x)",
+    R"(graph "product" opset 13
+input %x: f32[2, 20]
+const %w: f32[20, 16] = random(1)
+%y: f32[2, 16] = MatMul(%x, %w)
+output %y)",
 };
 
 bool write_file(const std::string& path, const std::vector<uint8_t>& bytes) {
@@ -69,7 +75,7 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "make_bundle_seeds: %s\n", graph.status().message().c_str());
       return 1;
     }
-    const auto plan = kiln::make_plan(graph.value(), kiln::builtin_ops());
+    auto plan = kiln::make_plan(graph.value(), kiln::builtin_ops());
     if (!plan.ok()) {
       std::fprintf(stderr, "make_bundle_seeds: %s\n", plan.status().message().c_str());
       return 1;
@@ -77,6 +83,8 @@ int main(int argc, char** argv) {
     add(kiln::write_bundle(plan.value()));
     const auto twice = kiln::merge_plans({plan.value(), plan.value()});
     if (twice.ok()) add(kiln::write_bundle(twice.value()));
+    kiln::store_halves(plan.value());
+    if (!plan.value().halves.empty()) add(kiln::write_bundle(plan.value()));
   }
   for (int i = 2; i < argc; ++i) {
     const std::vector<uint8_t> model = read_file(argv[i]);

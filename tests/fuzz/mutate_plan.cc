@@ -45,6 +45,16 @@ void change_shape(PlanTensor& tensor, std::mt19937& random) {
   contiguous_strides(shape, tensor.strides);
 }
 
+// Halves, or where the tensor lies in them.
+void change_halves(Plan& plan, PlanTensor& tensor, std::mt19937& random) {
+  if (random() % 2 == 0)
+    change_word(plan.halves.data(), plan.halves.size(), random);
+  else if (random() % 2 == 0)
+    tensor.offset += random() % 128;
+  else
+    tensor.storage = Storage::kWeights;
+}
+
 void change_operands(PlanStep& step, size_t num_tensors, std::mt19937& random) {
   std::vector<int32_t>& operands = random() % 3 != 0 ? step.inputs : step.outputs;
   if (operands.empty()) return;
@@ -106,6 +116,7 @@ void mutate_plan(Plan& plan, std::mt19937& random) {
         if (tensor.storage == Storage::kWeights && tensor.offset + tensor.bytes <= plan.weights.size()) {
           change_word(plan.weights.data() + tensor.offset, static_cast<size_t>(tensor.bytes), random);
         }
+        if (tensor.storage == Storage::kHalves) change_halves(plan, tensor, random);
         break;
       case 7:
         if (random() % 2 == 0)

@@ -12,6 +12,8 @@ const kTextOptions = [
   '--task',
   '--precision',
   '--prepared-budget',
+  '--weights',
+  '--prune-threshold',
   '--dump',
   '--stage',
   '--input-layout',

@@ -125,6 +125,13 @@ export interface CompileOptions extends LongCallOptions {
   /** A preset ('ultralytics', 'yolox', 'torchvision', 'keras', 'raw') or a recipe. */
   readonly preprocess?: string | Readonly<Record<string, unknown>> | undefined;
   readonly precision?: 'fp32' | undefined;
+  /** 'fp16' stores weights as halves, expanded at load: half the file, computed in f32. Default 'fp32'. */
+  readonly weights?: 'fp32' | 'fp16' | undefined;
+  /**
+   * Channels whose largest |weight| is at most so many times their layer's largest are removed, with all that only serves
+   * them. 0 to below 1; default 0: those whose weights are all zero, which changes no output.
+   */
+  readonly pruneThreshold?: number | undefined;
   /**
    * Weights that are transformed at load, for faster convolutions, may take so many times the weights' bytes of memory.
    * 0 to 100; default 1.
@@ -161,6 +168,8 @@ const kCompileOptions: OptionTable<keyof CompileOptions> = {
   task: kText,
   preprocess: [(v) => is_text(v) || is_object(v), 'the name of a preset, or a recipe'],
   precision: kText,
+  weights: kText,
+  pruneThreshold: [is_number(0, 1), 'a number, 0 to below 1'],
   preparedBudget: [is_number(0, 100), 'a number, 0 to 100'],
   bind: [is_each((v) => v instanceof Tensor), 'an object with Tensors by name'],
   files: [is_each(is_bytes), 'an object with Uint8Arrays by name'],
@@ -199,6 +208,8 @@ function command_line(options: CompileOptions, files: Record<string, Uint8Array>
   if (options.inputLayout !== undefined) args.push('--input-layout', options.inputLayout);
   if (options.outputLayout !== undefined) args.push('--output-layout', options.outputLayout);
   if (options.precision !== undefined) args.push('--precision', options.precision);
+  if (options.weights !== undefined) args.push('--weights', options.weights);
+  if (options.pruneThreshold !== undefined) args.push('--prune-threshold', String(options.pruneThreshold));
   if (options.preparedBudget !== undefined) args.push('--prepared-budget', String(options.preparedBudget));
   if (options.task !== undefined) args.push('--task', options.task);
   const encoder = new TextEncoder();

@@ -70,10 +70,11 @@ const kRunOptions: OptionTable<keyof RunOptions> = {
 
 /** Bytes that a model holds. */
 export interface ModelMemory {
+  /** As the bundle holds them. */
   readonly weights_bytes: number;
   readonly arena_bytes: number;
   readonly peak_live_bytes: number;
-  /** Weights in the form that a kernel wants, made at load. */
+  /** Weights in the form that a kernel wants, made at load; those stored as halves, expanded. */
   readonly prepared_bytes: number;
   /** All of the instance's wasm memory. */
   readonly wasm_bytes: number;
