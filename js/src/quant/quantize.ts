@@ -195,7 +195,7 @@ class Job {
   async compare({ observed }: FloatSide, nodes: readonly string[]): Promise<ReadonlyMap<string, Likeness>> {
     const { bundle } = await this.compile_int8(nodes, true);
     using own = await SampledModel.load(bundle, this.#runtime, this.#call.signal);
-    return compare_models(observed, own, this.#set, this.#call.signal, this.#progress('compare'));
+    return await compare_models(observed, own, this.#set, this.#call.signal, this.#progress('compare'));
   }
 
   /** The int8 bundle, evaluated if there is something to evaluate on, and rolled back until it meets the budget. */

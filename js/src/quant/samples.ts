@@ -76,19 +76,22 @@ function copy_of(sample: Sample): readonly [Sample, bytes: number] {
 export class SampleSet {
   readonly #what: string;
   readonly #count: number;
+  readonly #most_kept: number;
   #samples: Samples;
   #kept: Sample[] | undefined; // copies of a list that is gone through once only
 
   /**
    * @param what the option's name, for messages
    * @param count how many are taken at most: of an array or a Tensor evenly spread, of others the first
+   * @param most_kept bytes that copies of a one-shot list may take
    */
-  constructor(what: string, samples: Samples, count: number) {
+  constructor(what: string, samples: Samples, count: number, most_kept = kMostKept) {
     if (!is_samples(samples))
       throw new KilnError('INVALID_ARGUMENT', `${what}=${value_text(samples)} is no list of samples; ${kAllowed}`);
     this.#what = what;
     this.#samples = samples;
     this.#count = count;
+    this.#most_kept = most_kept;
   }
 
   /** How many samples a pass has, if that is known before one. */
@@ -146,8 +149,8 @@ export class SampleSet {
       this.#check(sample, kept.length);
       const [copy, bytes] = copy_of(sample);
       total += bytes;
-      if (total > kMostKept) {
-        const text = `${this.#what} can be gone through only once, and is too large to be kept (${kept.length + 1} samples take more than ${kMostKept >> 20} MiB): pass an array, or a function that gives the samples anew`;
+      if (total > this.#most_kept) {
+        const text = `${this.#what} can be gone through only once, and is too large to be kept (${kept.length + 1} samples take more than ${this.#most_kept} bytes): pass an array, or a function that gives the samples anew`;
         throw new KilnError('OUT_OF_MEMORY', text);
       }
       kept.push(copy);
