@@ -4,35 +4,36 @@ import { worst_layers, type LayerReport, type QuantizationReport } from './repor
 const kLeft = 62;
 const kRight = 20;
 const kTop = 78;
-const kBottom = 58;
+const kNamed = 3;
+const kNameHeight = 16;
+const kBottom = 58 + kNamed * kNameHeight;
 const kPlotHeight = 260;
 const kLeastPlotWidth = 620;
 const kMostStep = 24; // from bar to bar
 const kLeastStep = 6;
 const kTickDb = 10;
 const kLeastTopDb = 50;
-const kNamed = 3;
 
 const kStyle = `
   text { font: 12px system-ui, sans-serif; fill: #1f2328; }
   .page { fill: #ffffff; stroke: #d0d7de; }
   .title { font-size: 15px; font-weight: 600; }
   .quiet { fill: #59636e; }
-  .name { paint-order: stroke; stroke: #ffffff; stroke-width: 3; }
   .grid { stroke: #d0d7de; }
   .axis { stroke: #59636e; }
   .int8 { fill: #0969da; }
   .float { fill: #bf8700; }
-  .equal { fill-opacity: 0.35; }
+  .mark { fill: #cf222e; stroke: #ffffff; }
+  .equal { fill-opacity: 0.45; }
   @media (prefers-color-scheme: dark) {
     text { fill: #e6edf3; }
     .page { fill: #0d1117; stroke: #30363d; }
     .quiet { fill: #9198a1; }
-    .name { stroke: #0d1117; }
     .grid { stroke: #30363d; }
     .axis { stroke: #9198a1; }
     .int8 { fill: #58a6ff; }
     .float { fill: #d29922; }
+    .mark { fill: #ff7b72; stroke: #0d1117; }
   }`;
 
 const escape = (text: string): string =>
@@ -90,18 +91,15 @@ export function quantization_svg(report: QuantizationReport): string {
     const shown = Math.max(bottom - y, 2); // 0 dB and less are seen too
     return `<rect class="${kind}" x="${(x_of(index) - bar_width / 2).toFixed(1)}" y="${(bottom - shown).toFixed(1)}" width="${bar_width.toFixed(1)}" height="${shown.toFixed(1)}"><title>${escape(title_of(layer))}</title></rect>`;
   });
-  // Each name a line higher than the one before: bars of bad layers are often neighbours.
   const worst = worst_layers(layers, kNamed).filter(({ sqnr_db }) => sqnr_db !== Infinity);
+  const marks = worst.map((layer) => {
+    const [x, y] = [x_of(layers.indexOf(layer)), Math.min(bottom - 2, y_of(layer.sqnr_db!)) - 3];
+    return `<path class="mark" d="M${x.toFixed(1)} ${y.toFixed(1)}l-5 -9h10z"/>`;
+  });
   const names = worst.map((layer, i) => {
-    const x = x_of(layers.indexOf(layer));
-    const anchor = x > kLeft + plot_width / 2 ? 'end' : 'start';
-    const y = Math.min(bottom - 6, y_of(layer.sqnr_db!) - 6) - 15 * i;
-    return text(
-      x,
-      Math.max(y, kTop + 12),
-      `${layer.name} ${db_text(layer.sqnr_db!)}`,
-      `class="name" text-anchor="${anchor}"`,
-    );
+    const number = layers.indexOf(layer) + 1;
+    const content = `${i === 0 ? 'lowest: ' : ''}${number} ${layer.name}, ${db_text(layer.sqnr_db!)}`;
+    return text(kLeft + plot_width, bottom + 62 + kNameHeight * i, content, 'text-anchor="end"');
   });
   const middle = kTop + kPlotHeight / 2;
   return [
@@ -122,6 +120,7 @@ export function quantization_svg(report: QuantizationReport): string {
     ...bars.filter(Boolean),
     line(kLeft, bottom, kLeft + plot_width, bottom, 'axis'),
     ...numbers,
+    ...marks,
     ...names,
     text(kLeft + plot_width / 2, bottom + 40, 'layer (number in order of execution)', 'text-anchor="middle"'),
     `<text transform="translate(20 ${middle}) rotate(-90)" text-anchor="middle">SQNR (dB)</text>`,
