@@ -13,7 +13,7 @@ function weights_of(index, bad) {
   for (let o = 0; o < kChannels; ++o) {
     for (let i = 0; i < inputs; ++i) {
       const at = o * inputs + i;
-      w[at] = o === kChannels - 1 ? 0 : w[at] * (index === 0 ? 1 : 0.6);
+      w[at] *= index === 0 ? 1 : 0.6;
       if (index === bad && i === inputs - 1 && o < kChannels - 1) w[at] = 300;
     }
   }
@@ -37,7 +37,7 @@ export function planted_net({ bad = 2, int8 = [], observe = false, batch = 1, me
     const w = weights_of(i, bad);
     const used = int8.includes(`conv${i}`) ? round_weights(w) : w;
     const bias = new Float32Array(kChannels).fill(0.1);
-    bias[kChannels - 1] = 0;
+    bias[kChannels - 1] = -10; // 0 after the Relu, and yet no channel that the compiler may remove
     const inputs = [
       x,
       g.initializer(`w${i}`, 'float32', [kChannels, i === 0 ? 3 : kChannels, 1, 1], used),

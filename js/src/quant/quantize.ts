@@ -237,6 +237,12 @@ interface Settled extends Compiled {
   readonly gave_up: boolean;
 }
 
+/** What an evaluation says of float itself. */
+function of_float(evaluation: Evaluation): Evaluation {
+  const { float_accuracy } = evaluation;
+  return { ...evaluation, loss: 0, ...(float_accuracy === undefined ? {} : { accuracy: float_accuracy }) };
+}
+
 /** Layers as they are where all is float. */
 function all_float(layers: CompilerReport['layers']): CompilerReport['layers'] {
   return layers.map((layer) =>
@@ -304,7 +310,7 @@ export async function quantize(
       outputs: outputs.map((name) => ({ name, ...likeness.get(name)! })),
       bundle_bytes: bundle.length,
       float_bundle_bytes: float.bundle.length,
-      ...(evaluation === undefined ? {} : { evaluation: gave_up ? { ...evaluation, loss: 0 } : evaluation }),
+      ...(evaluation === undefined ? {} : { evaluation: gave_up ? of_float(evaluation) : evaluation }),
       ...(budget === undefined ? {} : { accuracy_budget: budget }),
       roll_back: settled.steps,
       notices: [...new Set(notices)],

@@ -32,21 +32,22 @@ export interface Range {
   widest_sample: number;
 }
 
-/** Widens `range` by the elements of `data`; false if one is NaN or infinite. */
+/** Widens `range` by the elements of `data`; false, and nothing, if one is NaN or infinite. */
 export function widen_range(range: Range, data: Float32Array, sample: number): boolean {
   let low = data[0]!;
   let high = low;
-  let poison = 0; // NaN as soon as an element is not finite
+  let has_nan = false;
   for (let i = 0; i < data.length; ++i) {
     const v = data[i]!;
     if (v < low) low = v;
-    if (v > high) high = v;
-    poison += v * 0;
+    else if (v > high) high = v;
+    else if (v !== v) has_nan = true;
   }
+  if (has_nan || !Number.isFinite(low) || !Number.isFinite(high)) return false;
   if (Math.max(-low, high) > Math.max(-range.min, range.max)) range.widest_sample = sample;
   if (low < range.min) range.min = low;
   if (high > range.max) range.max = high;
-  return poison === 0;
+  return true;
 }
 
 /** Counts of a value within its range, and sums of its channels. */
@@ -64,15 +65,19 @@ export function make_counts({ min, max }: Pick<Range, 'min' | 'max'>, channels: 
   return { min, max, histogram: new Float64Array(kBins), channel_sum, rows: 0 };
 }
 
+const kScratch = new Uint32Array(kBins); // integers count faster than the f64 that hold any sum
+
 /** Counts elements, rows of channels. What lies outside the range goes into the outer bins. */
 export function add_counts(counts: Counts, data: Float32Array): void {
   const { min, max, histogram, channel_sum } = counts;
   const channels = channel_sum.length;
+  kScratch.fill(0);
   const scale = max > min ? kBins / (max - min) : 0;
   for (let i = 0; i < data.length; ++i) {
     const bin = ((data[i]! - min) * scale) | 0;
-    ++histogram[bin < 0 ? 0 : bin < kBins ? bin : kBins - 1]!;
+    ++kScratch[bin < 0 ? 0 : bin < kBins ? bin : kBins - 1]!;
   }
+  for (let bin = 0; bin < kBins; ++bin) histogram[bin]! += kScratch[bin]!;
   if (channels === 0) return;
   for (let row = 0; row < data.length; row += channels) {
     for (let c = 0; c < channels; ++c) channel_sum[c]! += data[row + c]!;
