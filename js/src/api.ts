@@ -19,7 +19,7 @@ export {
 export type { ThreadCount } from './core/threads.ts';
 export { compile, type CompileOptions } from './compiler/compile.ts';
 export type { NamedFiles } from './compiler/run_compiler.ts';
-export type { CalibrationMethod, QuantizationOptions } from './quant/quantize.ts';
+export type { CalibrationMethod, QuantizationOptions } from './quant/quantize_options.ts';
 export type { Sample, Samples } from './quant/samples.ts';
 export type { RuntimeOptions } from './quant/sampled_model.ts';
 export type { Evaluation, LossMetric } from './quant/evaluate.ts';

@@ -67,8 +67,8 @@ test('budget_rolls_back_a_planted_bad_layer_and_only_it', async () => {
     const compiler = stand_in_compiler({ bad });
     const { bundle, report } = await quantized({ evaluate: kEvaluation, accuracyBudget: 5 }, { compiler });
     assert.deepEqual(
-      report.layers.filter(({ precision }) => precision === 'float').map(({ name }) => name),
-      [`conv${bad}`],
+      report.layers.filter(({ precision }) => precision === 'float').map(({ name, reason }) => [name, reason]),
+      [[`conv${bad}`, 'roll-back']],
     );
     assert.deepEqual(
       report.roll_back.map(({ nodes, to }) => [...nodes, to]),

@@ -49,7 +49,7 @@ test('every_method_quantises', async () => {
 test('budget_rolls_back_a_planted_bad_layer_and_only_it', async () => {
   const evaluate = planted_samples(30, 5000);
   const { report } = await quantised(planted_net({ bad: 2 }), { quantization: { evaluate, accuracyBudget: 5 } });
-  const floats = report.layers.filter(({ reason }) => reason === 'keep-float').map(({ name }) => name);
+  const floats = report.layers.filter(({ reason }) => reason === 'roll-back').map(({ name }) => name);
   assert.deepEqual(floats, ['conv2'], JSON.stringify(report.roll_back));
   assert.ok(report.evaluation.loss <= 5);
   const without = await quantised(planted_net({ bad: 2 }), { quantization: { evaluate } });

@@ -1,8 +1,16 @@
 // tilekiln compile --precision int8 --calibrate: quantises a model file with pictures or tensors from files.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { kDefaultCount, kMethods, kMostSamples, quantize, type CompileWith } from '../quant/quantize.ts';
-import { check_quantization, type CalibrationMethod, type QuantizationOptions } from '../quant/quantize.ts';
+import { quantize } from '../quant/quantize.ts';
+import type { CompileWith } from '../quant/quantize_job.ts';
+import {
+  check_quantization,
+  kDefaultCount,
+  kMethods,
+  kMostSamples,
+  type CalibrationMethod,
+  type QuantizationOptions,
+} from '../quant/quantize_options.ts';
 import { quantization_text, summary_lines, type QuantizationReport } from '../quant/report.ts';
 import { quantization_svg } from '../quant/report_svg.ts';
 import { balance_notices } from '../quant/warnings.ts';

@@ -18,13 +18,9 @@ import {
 import { kLongCallOptions, read_source, source_name, type LongCallOptions, type ModelSource } from '../core/source.ts';
 import { Tensor } from '../core/tensor.ts';
 import { write_npy } from '../core/npy.ts';
-import {
-  check_quantization,
-  quantize,
-  type Compiled,
-  type CompileWith,
-  type QuantizationOptions,
-} from '../quant/quantize.ts';
+import { quantize } from '../quant/quantize.ts';
+import type { Compiled, CompileWith } from '../quant/quantize_job.ts';
+import { check_quantization, type QuantizationOptions } from '../quant/quantize_options.ts';
 import { is_samples, type Samples } from '../quant/samples.ts';
 import { run_compiler, type NamedFiles } from './run_compiler.ts';
 

@@ -14,7 +14,7 @@ export interface CompiledLayer {
   readonly inputs?: readonly string[];
   readonly macs: number;
   readonly precision: 'int8' | 'float';
-  /** Why it is float: 'head', 'keep-float', 'unsupported: …', 'slower in int8'; '' for int8. */
+  /** Why it is float: 'head', 'keep-float', 'roll-back', 'unsupported: …', 'slower in int8'; '' for int8. */
   readonly reason: string;
   readonly input_scale: number;
   /** Of its output: real = scale * (q - zero_point). */
