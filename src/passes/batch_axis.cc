@@ -243,10 +243,10 @@ constexpr Rule kRules[] = {
      "PRelu Pow Reciprocal Relu Round Selu Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Tan Tanh "
      "ThresholdedRelu "
      "Where Xor "},
-    {first_alone, " Cast Dropout Identity "},
+    {first_alone, " Cast DequantizeLinear Dropout Identity QuantizeLinear "},
     {spatial,
-     " AveragePool Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool GlobalMaxPool "
-     "InstanceNormalization LRN LpPool MaxPool SpaceToDepth "},
+     " AveragePool Conv ConvInteger ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool GlobalMaxPool "
+     "InstanceNormalization LRN LpPool MaxPool QLinearConv SpaceToDepth "},
     {batch_norm, " BatchNormalization "},
     {resize, " Resize Upsample "},
     {gemm, " Gemm "},

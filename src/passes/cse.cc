@@ -87,6 +87,8 @@ int share_constants(Rewriter& rewriter) {
       seen.emplace(hash, id);
       continue;
     }
+    // The same numbers: what either was made of, both are.
+    if (rewriter.value(same).quantized == nullptr) rewriter.value(same).quantized = rewriter.value(id).quantized;
     rewriter.replace_uses(id, same);
     ++changes;
   }

@@ -2,6 +2,8 @@
 
 #include <unordered_set>
 
+#include "passes/carry_quantized.h"
+
 namespace kiln {
 namespace {
 
@@ -74,6 +76,7 @@ Result<bool> fold_constants(Graph& graph, const OpRegistry& ops, const Node& nod
   for (ValueId id : node.inputs) inputs.push_back(id == kNoValue ? nullptr : graph.value(id).constant.get());
   KILN_ASSIGN(std::vector<Tensor> outputs, evaluate_node(ops, graph, node, inputs));
   for (size_t i = 0; i < node.outputs.size(); ++i) set_constant(graph, node.outputs[i], std::move(outputs[i]));
+  carry_quantized(graph, node);
   return true;
 }
 

@@ -121,4 +121,66 @@ output %a
   CHECK(infer_types(graph, builtin_ops()).code() == Code::kUnknownOperator);
 }
 
+TEST_CASE("a_dequantized_constant_remembers_its_integers") {
+  Graph graph = read(R"(graph "g" opset 13
+input %x: f32[2, 3]
+const %q: i8[2, 3] = {1, 2, 3, 4, 5, 6}
+const %scale: f32[2] = {0.5, 2}
+const %zero: i8[2] = {0, 1}
+const %order: i64[3] = {3, 1, 2}
+%f = DequantizeLinear(%q, %scale, %zero) axis=-2
+%i = Identity(%f)
+%t = Transpose(%i) perm=[1, 0]
+%r = Reshape(%t, %order)
+%y = MatMul(%x, %t)
+%z = Relu(%r)
+output %y
+output %z
+output %f
+)");
+  CHECK(infer(graph).empty());
+  const Value& f = named(graph, "f");
+  REQUIRE(f.quantized != nullptr);
+  CHECK(f.quantized->axis == 0);
+  CHECK(f.quantized->values == named(graph, "q").constant);
+  CHECK(f.quantized->scale == named(graph, "scale").constant);
+  CHECK(f.quantized->zero_point == named(graph, "zero").constant);
+  CHECK(f.constant->as<float>()[1] == 1.0f);
+  CHECK(f.constant->as<float>()[3] == 6.0f);
+  const Value& t = named(graph, "t");
+  REQUIRE(t.quantized != nullptr);
+  CHECK(t.quantized->axis == 1);
+  CHECK(t.quantized->values->shape() == Shape{3, 2});
+  const std::vector<int> expected = {1, 4, 2, 5, 3, 6};
+  for (size_t i = 0; i < expected.size(); ++i) CHECK(t.quantized->values->as<int8_t>()[i] == expected[i]);
+  const Value& r = named(graph, "r");
+  REQUIRE(r.quantized != nullptr);
+  CHECK(r.quantized->axis == 2);
+  CHECK(r.quantized->values->shape() == Shape{3, 1, 2});
+  CHECK(named(graph, "z").quantized == nullptr);
+}
+
+TEST_CASE("integers_are_forgotten_where_they_no_longer_fit") {
+  Graph graph = read(R"(graph "g" opset 13
+const %q: i8[2, 3] = {1, 2, 3, 4, 5, 6}
+const %wide: i32[2] = {1, 2}
+const %scale: f32[2] = {0.5, 2}
+const %one: f32[1] = {0.5}
+const %flat: i64[1] = {6}
+%f = DequantizeLinear(%q, %scale) axis=0
+%r = Reshape(%f, %flat)
+%g = DequantizeLinear(%q, %one)
+%s = Reshape(%g, %flat)
+%b = DequantizeLinear(%wide, %one)
+output %r
+output %s
+output %b
+)");
+  CHECK(infer(graph).empty());
+  CHECK(named(graph, "r").quantized == nullptr);
+  REQUIRE(named(graph, "s").quantized != nullptr);
+  CHECK(named(graph, "s").quantized->zero_point == nullptr);
+  CHECK(named(graph, "b").quantized == nullptr);
+}
+
 }  // namespace kiln

@@ -13,7 +13,7 @@ namespace {
 enum class Kind {
   kNone,
   kPointwise,  // inputs broadcast to the output
-  kAxis,       // attribute `axis` (Concat, Split, Softmax)
+  kAxis,       // attribute `axis` (Concat, Split, Softmax, QuantizeLinear with a scale an index)
   kAxisInput,  // CumSum: the axis is input 1
   kArg,        // ArgMax, ArgMin: attribute `axis`, keepdims
   kSlice,
@@ -30,10 +30,14 @@ bool is_one_of(const std::string& op, std::initializer_list<const char*> names) 
   return std::any_of(names.begin(), names.end(), [&](const char* name) { return op == name; });
 }
 
-Kind kind_of(const OpRegistry& ops, const Node& node) {
-  const OpDef* def = ops.find(node);
+bool is_quantize(const Node& node) { return is_one_of(node.op, {"QuantizeLinear", "DequantizeLinear"}); }
+
+Kind kind_of(Rewriter& rewriter, int n) {
+  const Node& node = rewriter.node(n);
+  const OpDef* def = rewriter.ops().find(node);
   if (def == nullptr) return Kind::kNone;
-  if (def->pointwise) return Kind::kPointwise;
+  const bool is_per_axis = is_quantize(node) && rewriter.value(node.inputs[1]).shape.num_elements() != 1;
+  if (def->pointwise) return is_per_axis ? Kind::kAxis : Kind::kPointwise;
   if (!node.domain.empty()) return Kind::kNone;
   const std::string& op = node.op;
   if (op == "Concat" || op == "Split") return Kind::kAxis;
@@ -55,7 +59,7 @@ Kind kind_of(const OpRegistry& ops, const Node& node) {
 size_t num_data_inputs(Kind kind, const Node& node) {
   switch (kind) {
     case Kind::kPointwise:
-      if (is_one_of(node.op, {"Clip", "Dropout", "CastLike"})) return 1;
+      if (is_quantize(node) || is_one_of(node.op, {"Clip", "Dropout", "CastLike"})) return 1;
       return node.inputs.size();
     case Kind::kAxis:
       return node.op == "Concat" ? node.inputs.size() : 1;
@@ -199,7 +203,7 @@ bool constants_are_known(Rewriter& rewriter, int n, Kind kind) {
 }
 
 std::optional<OperandPerms> find_perms(Rewriter& rewriter, int n, bool is_input, size_t index, const Perm& perm) {
-  const Kind kind = kind_of(rewriter.ops(), rewriter.node(n));
+  const Kind kind = kind_of(rewriter, n);
   if (kind == Kind::kNone || !constants_are_known(rewriter, n, kind)) return std::nullopt;
   const Node& node = rewriter.node(n);
   if (is_input && kind != Kind::kWindow && index >= num_data_inputs(kind, node)) return std::nullopt;
@@ -278,6 +282,11 @@ void permute_axes_attr(Node& node, const char* name, const Perm& perm) {
 
 void permute_axis_attr(Node& node, int64_t fallback, const Perm& perm) {
   node.attrs["axis"] = move_axis(perm, attr_int(node, "axis", fallback));
+}
+
+int64_t default_axis(const Node& node) {
+  if (is_quantize(node)) return 1;
+  return node.op == "Split" ? 0 : -1;
 }
 
 // Constants of a pointwise operator: to the output's rank, then permuted.
@@ -409,7 +418,7 @@ std::optional<OperandPerms> permuted_by_output(Rewriter& rewriter, int n, int in
 
 void permute_node(Rewriter& rewriter, int n, const OperandPerms& perms) {
   const Perm& perm = perms.inputs[0];
-  switch (kind_of(rewriter.ops(), rewriter.node(n))) {
+  switch (kind_of(rewriter, n)) {
     case Kind::kNone:
       break;
     case Kind::kPointwise:
@@ -417,7 +426,7 @@ void permute_node(Rewriter& rewriter, int n, const OperandPerms& perms) {
       break;
     case Kind::kAxis:
       if (rewriter.node(n).op == "Concat") permute_constants(rewriter, n, perms);
-      permute_axis_attr(rewriter.node(n), rewriter.node(n).op == "Split" ? 0 : -1, perm);
+      permute_axis_attr(rewriter.node(n), default_axis(rewriter.node(n)), perm);
       break;
     case Kind::kAxisInput:
       permute_axes_input(rewriter, n, 1, perm);

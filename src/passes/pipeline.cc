@@ -4,6 +4,7 @@
 #include "passes/cse.h"
 #include "passes/dce.h"
 #include "passes/drop_identity.h"
+#include "passes/expand_qlinear.h"
 #include "passes/fold_batch_norm.h"
 #include "passes/fold_pad.h"
 #include "passes/fold_space_to_depth.h"
@@ -27,6 +28,7 @@ std::vector<Pass> builtin_passes() {
       {"dce", dce},
       {"drop_identity", drop_identity},
       {"cse", cse},
+      {"expand_qlinear", expand_qlinear},
       // Fewer and larger operators; batch norms before activations, so that nothing stands between them and
       // the convolution.
       {"name_activations", name_activations},

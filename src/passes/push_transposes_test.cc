@@ -343,3 +343,24 @@ TEST_CASE("perm_across_reshape_moves_what_it_says") {
     CHECK(one == permute(x, *found));
   }
 }
+
+TEST_CASE("push_transposes_cancels_across_quantisation") {
+  Graph graph = read_graph(R"(
+    graph "g" opset 13
+    input %x: f32[2, 4, 3, 5]
+    const %scales: f32[4] = {0.1, 0.2, 0.3, 0.4}
+    const %zeros: i8[4] = {1, 2, 3, 4}
+    const %one: f32[] = {0.25}
+    const %zero: i8[1] = {5}
+    %t = Transpose(%x) perm=[0, 2, 3, 1]
+    %q = QuantizeLinear(%t, %scales, %zeros) axis=-1
+    %d = DequantizeLinear(%q, %one, %zero)
+    %y = Transpose(%d) perm=[0, 3, 1, 2]
+    output %y
+  )");
+  const Graph before = graph;
+  run_pass(graph, push_transposes);
+  CHECK(count_nodes(graph, "Transpose") == 0);
+  CHECK(attr_int(only_node(graph, "QuantizeLinear"), "axis", 0) == 1);
+  expect_same_results(before, graph, 1, 0);
+}

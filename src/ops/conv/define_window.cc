@@ -1,5 +1,7 @@
 #include "ops/conv/define_window.h"
 
+#include <algorithm>
+
 #include "ops/activation.h"
 #include "ops/conv/conv.h"
 
@@ -101,6 +103,21 @@ Window window_of(const NodeView& node, const Shape& weights) {
   Window window;
   read(node, weights, nullptr, &window);
   return window;
+}
+
+void resolve_pads(const int64_t in_size[3], Window* window, int64_t out_size[3]) {
+  for (int i = 0; i < 3; ++i) {
+    const int64_t extent = (window->kernel[i] - 1) * window->dilation[i] + 1;
+    if (window->auto_pad == "SAME_UPPER" || window->auto_pad == "SAME_LOWER") {
+      const int64_t out = (in_size[i] + window->stride[i] - 1) / window->stride[i];
+      const int64_t total = std::max<int64_t>(0, (out - 1) * window->stride[i] + extent - in_size[i]);
+      const int64_t small = total / 2;
+      window->pad_begin[i] = window->auto_pad == "SAME_UPPER" ? small : total - small;
+      window->pad_end[i] = total - window->pad_begin[i];
+    }
+    const int64_t room = in_size[i] + window->pad_begin[i] + window->pad_end[i] - extent;
+    out_size[i] = room < 0 ? 0 : room / window->stride[i] + 1;
+  }
 }
 
 bool check_fused(const NodeView& node, int64_t channels, const Shape& output, bool takes_residual, Inference& out) {

@@ -30,6 +30,9 @@ bool read_window(const NodeView& node, const Shape& weights, Inference& out, Win
 // The same for a node that has passed inference.
 Window window_of(const NodeView& node, const Shape& weights);
 
+// Resolves auto_pad and computes the output size of each axis; 0 or less if the kernel does not fit.
+void resolve_pads(const int64_t in_size[3], Window* window, int64_t out_size[3]);
+
 // Bias (input 2, `channels` elements) and activation; the residual (input 3) of the fused form.
 bool check_fused(const NodeView& node, int64_t channels, const Shape& output, bool takes_residual, Inference& out);
 

@@ -181,6 +181,25 @@ int32_t pixel_stride(const TensorRef& nhwc) {
   return stride != 0 ? stride : nhwc.dims[nhwc.rank - 1];
 }
 
+Status check_window(const ConvParams& p, const Image& in, const Image& out) {
+  for (int i = 0; i < 3; ++i) {
+    if (p.kernel[i] < 1 || p.stride[i] < 1 || p.dilation[i] < 1 || p.pad_begin[i] < 0 || p.pad_end[i] < 0) {
+      return corrupt("kernel, stride, dilation or pad out of range");
+    }
+    const int64_t extent = (static_cast<int64_t>(p.kernel[i]) - 1) * p.dilation[i] + 1;
+    const int64_t padded = static_cast<int64_t>(in.size[i]) + p.pad_begin[i] + p.pad_end[i];
+    if (p.dilation[i] > kMaxPosition || extent > kMaxPosition || padded > kMaxPosition || extent > padded ||
+        (padded - extent) / p.stride[i] + 1 != out.size[i] ||
+        static_cast<int64_t>(out.size[i]) * p.stride[i] > kMaxPosition) {
+      return corrupt("output size does not follow from kernel, strides and pads");
+    }
+  }
+  if (p.group < 1 || in.c % p.group != 0 || out.c % p.group != 0 || in.n != out.n) {
+    return corrupt("channels or batch do not fit");
+  }
+  return {};
+}
+
 Status check_images(const KernelArgs& args, bool strided) {
   KILN_TRY(check_params<ConvParams>(args));
   KILN_TRY(check_operands(args, 2, 4, 1));
@@ -198,21 +217,7 @@ Status check_images(const KernelArgs& args, bool strided) {
   }
   const Image in = make_image(x, p.input_is_nhwc != 0);
   const Image out = make_image(y, p.output_is_nhwc != 0);
-  for (int i = 0; i < 3; ++i) {
-    if (p.kernel[i] < 1 || p.stride[i] < 1 || p.dilation[i] < 1 || p.pad_begin[i] < 0 || p.pad_end[i] < 0) {
-      return corrupt("kernel, stride, dilation or pad out of range");
-    }
-    const int64_t extent = (static_cast<int64_t>(p.kernel[i]) - 1) * p.dilation[i] + 1;
-    const int64_t padded = static_cast<int64_t>(in.size[i]) + p.pad_begin[i] + p.pad_end[i];
-    if (p.dilation[i] > kMaxPosition || extent > kMaxPosition || padded > kMaxPosition || extent > padded ||
-        (padded - extent) / p.stride[i] + 1 != out.size[i] ||
-        static_cast<int64_t>(out.size[i]) * p.stride[i] > kMaxPosition) {
-      return corrupt("output size does not follow from kernel, strides and pads");
-    }
-  }
-  if (p.group < 1 || in.c % p.group != 0 || out.c % p.group != 0 || in.n != out.n) {
-    return corrupt("channels or batch do not fit");
-  }
+  KILN_TRY(check_window(p, in, out));
   if (args.num_in > 2 && args.in[2].present()) {
     if (args.in[2].rank != 1 || args.in[2].dims[0] != out.c) return corrupt("bias does not fit the output");
   }

@@ -1,6 +1,7 @@
-// Walks the batches of a product: which matrix of a and of b makes which matrix of y.
+// Walks the batches of a product: which matrix of a and of b makes which matrix of y, and what its kernels check.
 #pragma once
 
+#include "ops/kernel.h"
 #include "ops/matmul/matmul.h"
 
 namespace kiln::ops::matmul {
@@ -25,5 +26,8 @@ inline MatrixPair pair_of_batch(const MatmulParams& p, int64_t batch) {
   }
   return pair;
 }
+
+// Every index that the batches, a, b, c and y are read or written at lies within its tensor.
+Status check_product(const KernelArgs& args, bool packed_b);
 
 }  // namespace kiln::ops::matmul

@@ -82,8 +82,39 @@ void run_dynamic(const KernelArgs& args) {
   }
 }
 
-// Every index that the batches, a, b, c and y are read or written at lies within its tensor.
-Status check_shapes(const KernelArgs& args, bool packed_b) {
+Status check_f32(const KernelArgs& args, bool packed_b) {
+  KILN_TRY(check_product(args, packed_b));
+  for (int i = 0; i < args.num_in; ++i) {
+    if (args.in[i].present() && args.in[i].dtype != DType::kF32) return corrupt("an input is not f32");
+  }
+  if (args.out[0].dtype != DType::kF32) return corrupt("the output is not f32");
+  const auto& p = args.params_as<MatmulParams>();
+  const int64_t floats = packed_b_floats(p.n, p.k);
+  if (floats > INT32_MAX) return corrupt("b is too large");
+  uint64_t scratch = gemm_scratch_bytes(1, p.m, p.n, p.k, matrix_form(p.trans_a != 0));
+  if (packed_b) {
+    if (args.in[1].rank != 1 || args.in[1].dims[0] != floats) return corrupt("packed weights do not fit the product");
+  } else {
+    scratch += align64(static_cast<uint64_t>(floats) * sizeof(float));
+  }
+  return args.scratch_bytes < scratch ? corrupt("too little scratch") : Status();
+}
+
+Status check_packed(const KernelArgs& args) { return check_f32(args, true); }
+Status check_dynamic(const KernelArgs& args) { return check_f32(args, false); }
+
+Status check_plain(const KernelArgs& args) {
+  KILN_TRY(check_product(args, false));
+  const DType dtype = args.out[0].dtype;
+  for (int i = 0; i < args.num_in; ++i) {
+    if (args.in[i].present() && args.in[i].dtype != dtype) return corrupt("operands of several dtypes");
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_product(const KernelArgs& args, bool packed_b) {
   KILN_TRY(check_params<MatmulParams>(args));
   KILN_TRY(check_operands(args, 2, 4, 1));
   KILN_TRY(check_layouts(args, true, true));
@@ -125,38 +156,6 @@ Status check_shapes(const KernelArgs& args, bool packed_b) {
   }
   return {};
 }
-
-Status check_f32(const KernelArgs& args, bool packed_b) {
-  KILN_TRY(check_shapes(args, packed_b));
-  for (int i = 0; i < args.num_in; ++i) {
-    if (args.in[i].present() && args.in[i].dtype != DType::kF32) return corrupt("an input is not f32");
-  }
-  if (args.out[0].dtype != DType::kF32) return corrupt("the output is not f32");
-  const auto& p = args.params_as<MatmulParams>();
-  const int64_t floats = packed_b_floats(p.n, p.k);
-  if (floats > INT32_MAX) return corrupt("b is too large");
-  uint64_t scratch = gemm_scratch_bytes(1, p.m, p.n, p.k, matrix_form(p.trans_a != 0));
-  if (packed_b) {
-    if (args.in[1].rank != 1 || args.in[1].dims[0] != floats) return corrupt("packed weights do not fit the product");
-  } else {
-    scratch += align64(static_cast<uint64_t>(floats) * sizeof(float));
-  }
-  return args.scratch_bytes < scratch ? corrupt("too little scratch") : Status();
-}
-
-Status check_packed(const KernelArgs& args) { return check_f32(args, true); }
-Status check_dynamic(const KernelArgs& args) { return check_f32(args, false); }
-
-Status check_plain(const KernelArgs& args) {
-  KILN_TRY(check_shapes(args, false));
-  const DType dtype = args.out[0].dtype;
-  for (int i = 0; i < args.num_in; ++i) {
-    if (args.in[i].present() && args.in[i].dtype != dtype) return corrupt("operands of several dtypes");
-  }
-  return {};
-}
-
-}  // namespace
 
 std::span<const KernelDef> kernels() {
   static const KernelDef kTable[] = {
