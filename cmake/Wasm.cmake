@@ -49,7 +49,7 @@ file(GLOB small_sources CONFIGURE_DEPENDS src/base/*.cc src/bundle/*.cc src/runt
 list(REMOVE_ITEM small_sources "${CMAKE_CURRENT_SOURCE_DIR}/src/bundle/checksum.cc")  # reads all of a bundle
 set_source_files_properties(${small_sources} ${runtime_entry} ${threads_entry} src/wasm/one_thread.cc
   PROPERTIES COMPILE_OPTIONS -Oz SKIP_PRECOMPILE_HEADERS ON)
-set_source_files_properties(${op_reference} PROPERTIES COMPILE_OPTIONS -Os SKIP_PRECOMPILE_HEADERS ON)
+set_source_files_properties(${op_reference} src/ops/quantize/kernel.cc src/ops/qlinear/kernel.cc PROPERTIES COMPILE_OPTIONS -Os SKIP_PRECOMPILE_HEADERS ON)
 
 add_library(kiln_runtime_entry OBJECT ${runtime_entry})
 target_link_libraries(kiln_runtime_entry PRIVATE kiln_runtime kiln_vision)
@@ -74,7 +74,7 @@ kiln_threaded_artefact(kiln-relaxed-mt 262144 LINK kiln_relaxed_runtime FEATURES
 kiln_artefact(compiler 1048576 SOURCES src/wasm/compiler_abi.cc LINK kiln_compile)
 
 # The compiler's own code runs once a model: small is worth more than quick. What folds constants stays as it is.
-foreach(library kiln_graph kiln_onnx kiln_op_definitions kiln_passes kiln_plan kiln_compile)
+foreach(library kiln_graph kiln_onnx kiln_op_definitions kiln_passes kiln_quant kiln_plan kiln_compile)
   target_compile_options(${library} PRIVATE -Oz)
 endforeach()
 

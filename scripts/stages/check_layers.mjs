@@ -17,9 +17,11 @@ export const kArrows = {
   'onnx': ['base', 'graph', 'compile-types'],
   'ops-definition': ['base', 'cpu', 'graph', 'ops-kernel'],
   'passes': ['base', 'graph', 'ops-definition', 'ops-kernel', 'compile-types'],
+  'quant-types': [],
+  'quant': ['base', 'graph', 'ops-definition', 'passes', 'quant-types'],
   'plan-types': ['base'],
   'plan': ['base', 'graph', 'ops-definition', 'ops-kernel', 'plan-types', 'bundle'],
-  'compile-types': ['base', 'graph', 'ops-definition', 'plan-types'],
+  'compile-types': ['base', 'graph', 'ops-definition', 'plan-types', 'quant-types'],
   'compile': [
     'base',
     'graph',
@@ -27,6 +29,8 @@ export const kArrows = {
     'ops-definition',
     'ops-kernel',
     'passes',
+    'quant',
+    'quant-types',
     'plan',
     'plan-types',
     'bundle',
@@ -37,7 +41,11 @@ export const kArrows = {
 };
 
 // Headers that are the contract between layers, wherever they lie.
-const kContracts = { 'plan/plan.h': 'plan-types', 'compile/compile.h': 'compile-types' };
+const kContracts = {
+  'plan/plan.h': 'plan-types',
+  'compile/compile.h': 'compile-types',
+  'quant/quant_job.h': 'quant-types',
+};
 const kDefinitionFiles = [
   /^ops\/definition\.(h|cc)$/,
   /^ops\/activation\.h$/,

@@ -6,6 +6,7 @@
 #include "compile/inspect.h"
 #include "compile/options.h"
 #include "compile/print_plan.h"
+#include "compile/quant_files.h"
 #include "compile/version.h"
 #include "onnx/sniff.h"
 #include "onnx/tensor.h"
@@ -85,6 +86,10 @@ void run_compile(const CommandLine& line, const FileReader& files, const Compile
     return;
   }
   if (compiled.dump.empty()) result.out += summary(line, compiled);
+  if (!line.quant_report.empty() && compiled.quant != nullptr) {
+    const std::string report = quant_report_json(*compiled.quant);
+    result.files[line.quant_report] = std::vector<uint8_t>(report.begin(), report.end());
+  }
   result.files[line.output] = std::move(compiled.bundle);
 }
 

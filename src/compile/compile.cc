@@ -5,6 +5,7 @@
 #include "base/sha256.h"
 #include "bundle/write.h"
 #include "compile/io_layout.h"
+#include "compile/json.h"
 #include "compile/preprocess_presets.h"
 #include "compile/print_plan.h"
 #include "compile/shapes.h"
@@ -18,6 +19,7 @@
 #include "passes/pipeline.h"
 #include "plan/make_plan.h"
 #include "plan/merge_plans.h"
+#include "quant/quantize.h"
 
 namespace kiln {
 namespace {
@@ -156,6 +158,8 @@ Result<Plan> compile_profile(const ImportedModel& model, const InputShapes& shap
                              bool& independent) {
   Graph graph = model.graph;
   graph.prepared_budget = job.options.prepared_budget;
+  graph.keeps_real_quantisation = job.options.exact;
+  if (job.options.quant != nullptr) graph.quant = std::make_shared<QuantJob>(*job.options.quant);
   for (ValueId id : graph.inputs) graph.value(id).shape = shapes.at(graph.value(id).name);
 
   std::vector<Problem> problems = model.problems;
@@ -173,6 +177,7 @@ Result<Plan> compile_profile(const ImportedModel& model, const InputShapes& shap
   KILN_TRY(verify_graph(graph, true));
   KILN_TRY(run_passes(graph, job));
   job.dump("final", graph);
+  if (is_first) job.result.quant = graph.quant;
 
   KILN_ASSIGN(Plan plan, make_plan(graph, job.tables.ops));
   PlanProfile& profile = plan.profiles[0];
@@ -200,6 +205,10 @@ Status add_metadata(std::span<const uint8_t> source, const ImportedModel& model,
   metadata["producer"] = std::string("tilekiln ") + kVersion;
   metadata["source_sha256"] = sha256_hex(source);
   for (const auto& [key, value] : model.graph.metadata) metadata["onnx." + key] = value;
+  if (const QuantJob* quant = job.result.quant.get(); quant != nullptr) {
+    if (quant->quantizes) metadata["precision"] = "int8";
+    if (quant->observes) metadata["observe"] = json_strings(quant->observed);
+  }
 
   std::string preset = job.options.preprocess_preset;
   const auto& given = job.options.metadata;
@@ -235,7 +244,13 @@ Status check_stage(const std::string& stage, const CompilerTables& tables) {
 
 }  // namespace
 
-CompilerTables builtin_tables() { return {{onnx_front_end()}, builtin_ops(), builtin_passes()}; }
+CompilerTables builtin_tables() {
+  CompilerTables tables = {{onnx_front_end()}, builtin_ops(), builtin_passes()};
+  const auto is_fusing = [](const Pass& pass) { return std::string(pass.name) == "fuse_quantized"; };
+  const auto place = std::find_if(tables.passes.begin(), tables.passes.end(), is_fusing);
+  tables.passes.insert(place, {"quantize", quantize});
+  return tables;
+}
 
 std::vector<std::string> stage_names(const CompilerTables& tables) {
   std::vector<std::string> names = {"import", "infer"};

@@ -11,6 +11,7 @@
 #include "graph/graph.h"
 #include "ops/definition.h"
 #include "plan/plan.h"
+#include "quant/quant_job.h"
 
 namespace kiln {
 
@@ -61,16 +62,19 @@ struct CompileOptions {
   std::map<std::string, Tensor> bind;           // graph inputs that become constants
   std::map<std::string, std::string> metadata;  // task, labels, preprocess, …: into the bundle as they are
   double prepared_budget = 1;                   // Graph::prepared_budget
+  bool exact = false;                           // Graph::keeps_real_quantisation
+  std::shared_ptr<const QuantJob> quant;        // what is asked of quantisation; null: nothing
   std::string preprocess_preset;                // "yolox", …: becomes "preprocess" once the input's size is known
   std::string dump_stage;  // "import", "infer", a pass name, "final", "plan": what CompileResult::dump shows
 };
 
 struct CompileResult {
   std::vector<uint8_t> bundle;
-  std::vector<Problem> problems;     // all of them, when compiling fails
-  std::vector<std::string> notices;  // for the user, not errors
-  std::string description;           // ImportedModel::description
-  std::string dump;                  // the first profile's graph or plan as text after dump_stage
+  std::vector<Problem> problems;          // all of them, when compiling fails
+  std::vector<std::string> notices;       // for the user, not errors
+  std::string description;                // ImportedModel::description
+  std::string dump;                       // the first profile's graph or plan as text after dump_stage
+  std::shared_ptr<const QuantJob> quant;  // what came of CompileOptions::quant, of the first profile
   Graph graph;  // that graph; after "infer" if dump_stage is empty, "import" if inference has problems
   Plan plan;
 };

@@ -62,6 +62,12 @@ std::string json_number(double value) {
   return strf("%.17g", value);
 }
 
+std::string json_strings(const std::vector<std::string>& texts) {
+  std::string out = "[";
+  for (const std::string& text : texts) out += (out.size() > 1 ? "," : "") + json_string(text);
+  return out + "]";
+}
+
 std::string json_ints(const std::vector<int64_t>& values) {
   std::string text = "[";
   for (size_t i = 0; i < values.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(values[i]);

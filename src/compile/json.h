@@ -13,6 +13,7 @@ namespace kiln {
 std::string json_string(std::string_view text);
 // The shortest decimal that reads back as the same double; null for what JSON has not.
 std::string json_number(double value);
+std::string json_strings(const std::vector<std::string>& texts);
 std::string json_ints(const std::vector<int64_t>& values);
 
 // [{"code": "UNSUPPORTED", "node": …, "op": …, "opset": …, "attribute": …, "value": …, "supported": …, "message": …},

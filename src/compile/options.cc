@@ -7,6 +7,7 @@
 #include "base/npy.h"
 #include "compile/json_read.h"
 #include "compile/preprocess_presets.h"
+#include "compile/quant_files.h"
 #include "onnx/tensor.h"
 
 namespace kiln {
@@ -117,6 +118,7 @@ class Parser {
     for (next_ = 1; next_ < args_.size();) KILN_TRY(argument());
     if (line_.model.empty()) return usage_error(line_.command + " needs a file");
     KILN_TRY(read_sidecar());
+    KILN_TRY(check_quantisation());
     if (line_.command == "compile" && line_.output.empty()) {
       const std::string stem =
           ends_with(line_.model, ".onnx") ? line_.model.substr(0, line_.model.size() - 5) : line_.model;
@@ -150,6 +152,14 @@ class Parser {
     if (!is_allowed(flag)) {
       return usage_error("unknown option '" + flag + "' of " + line_.command + "; allowed: " + allowed_flags());
     }
+    if (flag == "--observe" || flag == "--quantize-head" || flag == "--exact") {
+      if (has_inline_) return usage_error(flag + " takes no value");
+      if (flag == "--exact")
+        line_.compile.exact = true;
+      else
+        (flag == "--observe" ? quant().observes : quant().quantizes_head) = true;
+      return {};
+    }
     std::string value;
     if (has_inline_)
       value = inline_;
@@ -165,7 +175,10 @@ class Parser {
     const std::string shapes =
         "--input-shape, --dynamic-batch, --dynamic-size, --input-layout, --output-layout, --bind, ";
     if (is("inspect")) return shapes + "--json, --stage, --check, --svg";
-    return shapes + "--labels, --task, --preprocess, --sidecar, --precision, --prepared-budget, --dump, -o";
+    return shapes +
+           "--labels, --task, --preprocess, --sidecar, --precision, --calib-stats, "
+           "--calib-method, --keep-float, --quantize-head, --quant-report, --observe, --exact, --prepared-budget, "
+           "--dump, -o";
   }
 
   bool is_allowed(const std::string& flag) const {
@@ -208,8 +221,66 @@ class Parser {
       return set_bind(value);
     else if (flag == "--prepared-budget")
       return set_prepared_budget(value);
-    else if (flag == "--precision" && value != "fp32")
-      return usage_error("--precision " + value + "; allowed: fp32");
+    else if (flag == "--precision")
+      return set_precision(value);
+    else if (flag == "--calib-stats")
+      return set_calibration(value);
+    else if (flag == "--calib-method")
+      return set_range_method(value);
+    else if (flag == "--keep-float")
+      quant().keep_float = split(value, ',');
+    else if (flag == "--quant-report")
+      line_.quant_report = value;
+    return {};
+  }
+
+  QuantJob& quant() {
+    if (quant_ == nullptr) quant_ = std::make_shared<QuantJob>();
+    line_.compile.quant = quant_;
+    return *quant_;
+  }
+
+  Status set_precision(const std::string& value) {
+    if (value != "fp32" && value != "int8") return usage_error("--precision " + value + "; allowed: fp32, int8");
+    if (value == "int8") quant().quantizes = true;
+    return {};
+  }
+
+  Status set_calibration(const std::string& name) {
+    const std::vector<uint8_t>* file = find_file(files_, name);
+    if (file == nullptr) return missing_file("--calib-stats", name);
+    Result<CalibrationStats> stats = read_calibration_stats(*file);
+    if (!stats.ok()) return usage_error("--calib-stats " + name + ": " + stats.status().message());
+    quant().stats = std::move(*stats);
+    return {};
+  }
+
+  Status set_range_method(const std::string& value) {
+    std::string names;
+    for (size_t i = 0; i < std::size(kRangeMethods); ++i) {
+      if (value == kRangeMethods[i]) {
+        quant().method = static_cast<RangeMethod>(i);
+        return {};
+      }
+      names += (names.empty() ? "" : ", ") + std::string(kRangeMethods[i]);
+    }
+    return usage_error("--calib-method " + value + "; allowed: " + names);
+  }
+
+  // Options of quantisation go together.
+  Status check_quantisation() const {
+    if (quant_ == nullptr) {
+      if (!line_.quant_report.empty()) return usage_error("--quant-report needs --precision int8");
+      return {};
+    }
+    if (quant_->quantizes && quant_->stats.values.empty()) {
+      return usage_error(
+          "--precision int8 needs --calib-stats FILE: what was seen over a calibration set (tilekiln "
+          "compile --calibrate DIR makes it)");
+    }
+    if (!quant_->quantizes && !quant_->observes) {
+      return usage_error("--calib-stats, --calib-method, --keep-float and --quantize-head need --precision int8");
+    }
     return {};
   }
 
@@ -362,6 +433,7 @@ class Parser {
   bool has_inline_ = false;
   std::string inline_;
   std::string sidecar_;
+  std::shared_ptr<QuantJob> quant_;
   CommandLine line_;
 };
 
@@ -385,7 +457,14 @@ compile MODEL.onnx [-o MODEL.kiln]
                                             detect:tiny-yolov2 or classify
     --preprocess PRESET|FILE.json           ultralytics, yolox, torchvision, keras, raw, or a recipe
     --sidecar FILE.json                     {"task": …, "labels": […], "preprocess": …} where flags do not say
-    --precision fp32
+    --precision fp32|int8                   int8: 8-bit numbers where that is known to be right and faster
+    --calib-stats FILE.json                 what was seen over a calibration set; --precision int8 needs it
+    --calib-method METHOD                   ranges of activations: search (default), minmax, percentile, entropy, mse
+    --keep-float NODE,NODE…                 these convolutions and products stay float
+    --quantize-head                         so do the last ones before outputs of rank 3 and more, without this
+    --quant-report FILE.json                what became of each layer
+    --observe                               what calibration wants to see becomes outputs of the bundle
+    --exact                                 models that are quantised already: computed as ONNX defines it, in float
     --prepared-budget X                     weights that are transformed at load, for faster convolutions, may take X
                                             times the weights' bytes of memory; default 1
     --dump STAGE                            prints the graph after a stage

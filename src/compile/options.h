@@ -15,7 +15,8 @@ struct CommandLine {
   CompileOptions compile;
   bool json = false;
   bool check = false;
-  std::string svg;  // file to write
+  std::string svg;           // file to write
+  std::string quant_report;  // the same
 };
 
 // Files that flags name (--labels, --preprocess, --sidecar, --bind) are read at once. kInvalidArgument is a wrong usage

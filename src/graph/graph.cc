@@ -15,7 +15,7 @@ const T* find_attr(const Node& node, const char* name) {
 }  // namespace
 
 ValueId Graph::add_value(std::string value_name, DType dtype, const Shape& shape) {
-  values.push_back({std::move(value_name), dtype, shape, nullptr});
+  values.push_back({std::move(value_name), dtype, shape, nullptr, nullptr});
   return static_cast<ValueId>(values.size() - 1);
 }
 

@@ -50,6 +50,8 @@ struct Node {
   std::map<std::string, Attr> attrs;
 };
 
+struct QuantJob;
+
 struct Graph {
   std::string name;
   std::vector<Value> values;
@@ -57,6 +59,8 @@ struct Graph {
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   std::map<std::string, std::string> metadata;  // ONNX metadata_props, plus what the compiler adds
+  std::shared_ptr<QuantJob> quant;  // what to quantise and observe (quant/quant_job.h); null: nothing
+  bool keeps_real_quantisation = false;  // DequantizeLinear -> operator -> QuantizeLinear stay as ONNX says them
   double prepared_budget = 1;  // weights that kernels transform at load may take so many times the constants' bytes
 
   ValueId add_value(std::string value_name, DType dtype = DType::kInvalid, const Shape& shape = {});

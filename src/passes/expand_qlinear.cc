@@ -43,7 +43,7 @@ class Expansion {
     const bool is_sum = rewriter_.value(out).dtype == DType::kI32;
     if (is_sum ? !becomes_float(out) : !has_constant_tables(*form)) return false;
     std::vector<Quantized> inputs;
-    for (const QuantizedInput& input : inputs_of(rewriter_.view(n), *form)) {
+    for (const QuantizedInput& input : inputs_of(rewriter_.view(n).num_inputs(), *form)) {
       const std::optional<Quantized> quantized = read(*form, input, inputs.size());
       if (!quantized) return false;
       inputs.push_back(*quantized);

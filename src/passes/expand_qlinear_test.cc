@@ -51,7 +51,9 @@ Tensor run(const Graph& graph, const Tensor& x, const Tensor& f) {
 void expect_equal(const char* quantized, const char* by_hand) {
   INFO(quantized);
   Graph graph = graph_with(quantized);
+  const Graph before = graph;
   CHECK(run_pass(graph, expand_qlinear) == 1);
+  expect_same_results(before, graph, 1, kOneStep);
   expect_same_results(graph_with(by_hand), graph, 1, 1e-6);
 }
 

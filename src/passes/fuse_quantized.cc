@@ -515,6 +515,9 @@ class Fuser {
 
 }  // namespace
 
-Result<int> fuse_quantized(Graph& graph, const OpRegistry& ops) { return Fuser(graph, ops).run(); }
+Result<int> fuse_quantized(Graph& graph, const OpRegistry& ops) {
+  if (graph.keeps_real_quantisation) return 0;
+  return Fuser(graph, ops).run();
+}
 
 }  // namespace kiln

@@ -9,6 +9,7 @@
 #include "passes/fold_pad.h"
 #include "passes/fold_space_to_depth.h"
 #include "passes/fuse_activation.h"
+#include "passes/fuse_quantized.h"
 #include "passes/fuse_residual.h"
 #include "passes/lower_arithmetic.h"
 #include "passes/lower_batch_norm.h"
@@ -50,6 +51,9 @@ std::vector<Pass> builtin_passes() {
       {"merge_concats", merge_concats},
       {"cse_again", cse},
       {"dce_again", dce},
+      // 8-bit numbers; the driver puts `quantize` before.
+      {"fuse_quantized", fuse_quantized},
+      {"dce_quantized", dce},
       // Which kernel, and where it writes.
       {"choose_winograd", choose_winograd},
       {"views", views},

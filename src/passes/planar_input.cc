@@ -18,6 +18,7 @@ bool takes_planes(Rewriter& rewriter, int n, ValueId x) {
 }  // namespace
 
 Result<int> planar_input(Graph& graph, const OpRegistry& ops) {
+  if (graph.quant != nullptr) return 0;  // the image becomes bytes first
   Rewriter rewriter(graph, ops);
   int changes = 0;
   for (int n = 0; n < rewriter.num_nodes(); ++n) {

@@ -50,7 +50,7 @@ std::string print_operators_page(const OpRegistry& ops, const std::vector<CaseRe
     const std::string passed = tally == tallies.end() ? "-" : strf("%d of %d", tally->second.passed, tally->second.all);
     const bool folds = def->kernel == nullptr && def->lower == nullptr;
     text += "| " + name + " | " + std::to_string(def->min_opset) + " | " + escape_cell(def->summary) + " | " +
-            (!folds ? "kernel" : (def->reference != nullptr ? "folds" : "rewritten")) + " | " + passed + " |\n";
+            (!folds ? "kernel" : (def->domain[0] == 0 ? "folds" : "rewritten")) + " | " + passed + " |\n";
   }
   text += "\n## Vectors that are not taken\n\n";
   for (const auto& [op, names] : excepted) {

@@ -47,6 +47,39 @@ export const onnx_seeds = {
   conv_transpose: seed(kImage, (g, x, { f32 }) =>
     g.node('ConvTranspose', [x, f32(4, 2, 2, 2)], { strides: [2, 2], output_padding: [1, 1] }),
   ),
+  qdq_conv: seed(kImage, (g, x, { constant }) => {
+    const tables = [constant('float32', [], [0.1]), constant('uint8', [], [128])];
+    const scales = constant('float32', [3], [0.1, 0.2, 0.3]);
+    const w = g.node('DequantizeLinear', [constant('int8', [3, 4, 1, 1], new Int8Array(12).fill(9)), scales], {
+      axis: 0,
+    });
+    const q = g.node('QuantizeLinear', [x, ...tables]);
+    const y = g.node('Conv', [g.node('DequantizeLinear', [q, ...tables]), w]);
+    return g.node('DequantizeLinear', [g.node('QuantizeLinear', [y, ...tables]), ...tables]);
+  }),
+  qlinear: seed(
+    kImage,
+    (g, x, { constant }) => {
+      const tables = [constant('float32', [], [0.1]), constant('uint8', [], [128])];
+      const w = constant('uint8', [4, 4, 1, 1], new Uint8Array(16).fill(140));
+      const q = g.node('QuantizeLinear', [x, ...tables]);
+      const conv = g.node('QLinearConv', [q, ...tables, w, ...tables, ...tables, constant('int32', [4], [1, 2, 3, 4])]);
+      const microsoft = { domain: 'com.microsoft' };
+      const sum = g.node('QLinearAdd', [q, ...tables, conv, ...tables, ...tables], {}, microsoft);
+      return g.node('QLinearConcat', [...tables, sum, ...tables, conv, ...tables], { axis: 1 }, microsoft);
+    },
+    { output: 'uint8' },
+  ),
+  dynamic_quantised: seed([2, 5], (g, x, { constant }) => {
+    const [q, scale, zero] = g.node('DynamicQuantizeLinear', [x], {}, { outputs: 3 });
+    const w = constant('int8', [5, 3], new Int8Array(15).fill(-7));
+    const sum = g.node('Cast', [g.node('MatMulInteger', [q, w, zero])], { to: 1 });
+    const conv = g.node('ConvInteger', [
+      g.node('Reshape', [q, constant('int64', [4], [1, 1, 2, 5])]),
+      constant('uint8', [1, 1, 1, 1], [3]),
+    ]);
+    return [g.node('Mul', [sum, scale]), g.node('Cast', [conv], { to: 1 })];
+  }),
   batch_norm: seed(kImage, (g, x, { f32, constant }) =>
     g.node('BatchNormalization', [
       g.node('Conv', [x, f32(4, 4, 1, 1)]),

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "ops/constants.h"
-#include "ops/qlinear/define_forms.h"
+#include "ops/qlinear/define_reference.h"
 #include "ops/qlinear/qlinear.h"
 
 namespace kiln::ops::qlinear {
@@ -36,7 +36,7 @@ bool check_table(const NodeView& node, Inference& out, int i, const Shape& data,
 }
 
 bool check_quantized_inputs(const NodeView& node, const Form& form, Inference& out) {
-  const std::vector<QuantizedInput> inputs = inputs_of(node, form);
+  const std::vector<QuantizedInput> inputs = inputs_of(node.num_inputs(), form);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const QuantizedInput& input = inputs[i];
     const bool is_needed = node.has_input(input.data) && (input.scale < 0 || node.has_input(input.scale));
@@ -131,9 +131,15 @@ constexpr OpDef product(const char* op, int min_opset, const char* summary, Kern
   return {op, "", min_opset, summary, infer, make_params, reference, nullptr, lower};
 }
 
-// Has neither reference nor kernel: it becomes other operators before anything runs.
-constexpr OpDef expanded(const char* op, const char* summary) {
-  return {op, "com.microsoft", 1, summary, infer, nullptr, nullptr, nullptr, nullptr};
+template <int kIndex>
+void reference(const KernelArgs& args) {
+  run_by_float(args, kForms[kIndex]);
+}
+
+// Has no kernel: it becomes other operators before anything runs.
+template <int kIndex>
+constexpr OpDef expanded(const char* summary) {
+  return {kForms[kIndex].op, kMicrosoft, 1, summary, infer, params_by_float, reference<kIndex>, nullptr, nullptr};
 }
 
 }  // namespace
@@ -151,17 +157,19 @@ std::span<const OpDef> definitions() {
       product("MatMulInteger", 10,
               "MatMul of u8 or i8 in any combination to i32; zero points for tensors, rows or columns",
               matmul_integer_reference),
-      expanded("QGemm", "Gemm of u8 or i8 to 8 bits or f32, by the float operator"),
-      expanded("MatMulIntegerToFloat", "MatMul of u8 or i8 to f32, by the float operator"),
-      expanded("DynamicQuantizeMatMul", "MatMul of f32, quantised by its range, and u8 or i8, by the float operator"),
-      expanded("QLinearAdd", "Add of u8 or i8, by the float operator"),
-      expanded("QLinearMul", "Mul of u8 or i8, by the float operator"),
-      expanded("QLinearSigmoid", "Sigmoid of u8 or i8, by the float operator"),
-      expanded("QLinearLeakyRelu", "LeakyRelu of u8 or i8, by the float operator"),
-      expanded("QLinearSoftmax", "Softmax of u8 or i8, by the float operator; opset"),
-      expanded("QLinearAveragePool", "AveragePool of u8 or i8, by the float operator; channels_last"),
-      expanded("QLinearGlobalAveragePool", "GlobalAveragePool of u8 or i8, by the float operator; channels_last"),
-      expanded("QLinearConcat", "Concat of u8 or i8 with a scale each, by the float operator"),
+      expanded<form_index("QGemm")>("Gemm of u8 or i8 to 8 bits or f32, by the float operator"),
+      expanded<form_index("MatMulIntegerToFloat")>("MatMul of u8 or i8 to f32, by the float operator"),
+      expanded<form_index("DynamicQuantizeMatMul")>(
+          "MatMul of f32, quantised by its range, and u8 or i8, by the float operator"),
+      expanded<form_index("QLinearAdd")>("Add of u8 or i8, by the float operator"),
+      expanded<form_index("QLinearMul")>("Mul of u8 or i8, by the float operator"),
+      expanded<form_index("QLinearSigmoid")>("Sigmoid of u8 or i8, by the float operator"),
+      expanded<form_index("QLinearLeakyRelu")>("LeakyRelu of u8 or i8, by the float operator"),
+      expanded<form_index("QLinearSoftmax")>("Softmax of u8 or i8, by the float operator; opset"),
+      expanded<form_index("QLinearAveragePool")>("AveragePool of u8 or i8, by the float operator; channels_last"),
+      expanded<form_index("QLinearGlobalAveragePool")>(
+          "GlobalAveragePool of u8 or i8, by the float operator; channels_last"),
+      expanded<form_index("QLinearConcat")>("Concat of u8 or i8 with a scale each, by the float operator"),
   };
   return kDefs;
 }

@@ -3,30 +3,6 @@
 #include <algorithm>
 
 namespace kiln::ops::qlinear {
-namespace {
-
-constexpr const char* kMicrosoft = "com.microsoft";
-constexpr QuantizedInput kNone = {};
-
-constexpr Form kForms[] = {
-    {"QLinearConv", "", "Conv", {{0, 1, 2}, {3, 4, 5}}, {-1, 6, 7}, 8},
-    {"QLinearMatMul", "", "MatMul", {{0, 1, 2}, {3, 4, 5}}, {-1, 6, 7}},
-    {"ConvInteger", "", "Conv", {{0, -1, 2}, {1, -1, 3}}, kNone},
-    {"MatMulInteger", "", "MatMul", {{0, -1, 2}, {1, -1, 3}}, kNone},
-    {"QGemm", kMicrosoft, "Gemm", {{0, 1, 2}, {3, 4, 5}}, {-1, 7, 8}, 6},
-    {"MatMulIntegerToFloat", kMicrosoft, "MatMul", {{0, 2, 4}, {1, 3, 5}}, kNone, 6},
-    {"DynamicQuantizeMatMul", kMicrosoft, "MatMul", {{0, -1, -1}, {1, 2, 3}}, kNone, 4},
-    {"QLinearAdd", kMicrosoft, "Add", {{0, 1, 2}, {3, 4, 5}}, {-1, 6, 7}},
-    {"QLinearMul", kMicrosoft, "Mul", {{0, 1, 2}, {3, 4, 5}}, {-1, 6, 7}},
-    {"QLinearSigmoid", kMicrosoft, "Sigmoid", {{0, 1, 2}, kNone}, {-1, 3, 4}},
-    {"QLinearLeakyRelu", kMicrosoft, "LeakyRelu", {{0, 1, 2}, kNone}, {-1, 3, 4}},
-    {"QLinearSoftmax", kMicrosoft, "Softmax", {{0, 1, 2}, kNone}, {-1, 3, 4}},
-    {"QLinearAveragePool", kMicrosoft, "AveragePool", {{0, 1, 2}, kNone}, {-1, 3, 4}},
-    {"QLinearGlobalAveragePool", kMicrosoft, "GlobalAveragePool", {{0, 1, 2}, kNone}, {-1, 3, 4}},
-    {"QLinearConcat", kMicrosoft, "Concat", {{2, 3, 4}, kNone}, {-1, 0, 1}},
-};
-
-}  // namespace
 
 const Form* find_form(const Node& node) {
   for (const Form& form : kForms) {
@@ -35,11 +11,11 @@ const Form* find_form(const Node& node) {
   return nullptr;
 }
 
-std::vector<QuantizedInput> inputs_of(const NodeView& node, const Form& form) {
+std::vector<QuantizedInput> inputs_of(int num_inputs, const Form& form) {
   std::vector<QuantizedInput> inputs;
   const QuantizedInput& first = form.inputs[0];
-  if (node.node().op == "QLinearConcat") {
-    for (int i = 0; first.data + i < node.num_inputs(); i += 3) {
+  if (std::string_view(form.float_op) == "Concat") {
+    for (int i = 0; first.data + i < num_inputs; i += 3) {
       inputs.push_back({first.data + i, first.scale + i, first.zero_point + i});
     }
     return inputs;
@@ -72,7 +48,7 @@ FloatNode float_node(const NodeView& node, const Form& form) {
     const std::string name = "input" + std::to_string(i);
     op.inputs.push_back(made.graph.add_value(name, DType::kF32, node.input_shape(i)));
   };
-  for (const QuantizedInput& input : inputs_of(node, form)) add(input.data);
+  for (const QuantizedInput& input : inputs_of(node.num_inputs(), form)) add(input.data);
   if (form.bias >= 0 && node.has_input(form.bias)) add(form.bias);
   op.outputs.push_back(made.graph.add_value("output"));
   made.graph.nodes.push_back(std::move(op));
