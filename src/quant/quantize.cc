@@ -399,6 +399,7 @@ class Quantizer {
     QuantLayer layer;
     layer.name = name_of(n);
     layer.op = product.node().op;
+    layer.input = product.input(0).name;
     layer.output = product.output(0).name;
     layer.macs = product_macs(product);
     layer.is_int8 = is_int8_[n];

@@ -1,4 +1,4 @@
-// A net of 1×1 convolutions with one layer that int8 weights spoil, and a stand-in for the compiler's int8 half: weights
+// A net of five convolutions with one layer that int8 weights spoil, and a stand-in for the compiler's int8 half: weights
 // rounded to 8 bits a tensor, everything else float.
 import { graph, write_onnx } from '../../models/onnx_writer.mjs';
 import { api, random_tensor } from './api.mjs';
@@ -7,15 +7,18 @@ export const kLayers = 5;
 const kChannels = 8;
 const kSide = 6;
 
+/** Sides of the kernel and input channels of a layer: deep enough for int8 to be worth its while. */
+const kernel_of = (index) => (index === 0 ? [5, 3] : [3, kChannels]);
+
 function weights_of(index, bad) {
-  const inputs = index === 0 ? 3 : kChannels;
-  const w = random_tensor([kChannels, inputs, 1, 1], 10 + index).data;
-  for (let o = 0; o < kChannels; ++o) {
-    for (let i = 0; i < inputs; ++i) {
-      const at = o * inputs + i;
-      w[at] *= index === 0 ? 1 : 0.6;
-      if (index === bad && i === inputs - 1 && o < kChannels - 1) w[at] = 300;
-    }
+  const [side, inputs] = kernel_of(index);
+  const taps = side * side;
+  const w = random_tensor([kChannels, inputs, side, side], 10 + index).data;
+  for (let at = 0; at < w.length; ++at) {
+    const output = Math.floor(at / (inputs * taps));
+    const input = Math.floor(at / taps) % inputs;
+    w[at] *= 0.3;
+    if (index === bad && input === inputs - 1 && output < kChannels - 1) w[at] = 300;
   }
   return w;
 }
@@ -38,12 +41,14 @@ export function planted_net({ bad = 2, int8 = [], observe = false, batch = 1, me
     const used = int8.includes(`conv${i}`) ? round_weights(w) : w;
     const bias = new Float32Array(kChannels).fill(0.1);
     bias[kChannels - 1] = -10; // 0 after the Relu, and yet no channel that the compiler may remove
+    const [side, channels] = kernel_of(i);
+    const pads = new Array(4).fill(side >> 1);
     const inputs = [
       x,
-      g.initializer(`w${i}`, 'float32', [kChannels, i === 0 ? 3 : kChannels, 1, 1], used),
+      g.initializer(`w${i}`, 'float32', [kChannels, channels, side, side], used),
       g.initializer(`b${i}`, 'float32', [kChannels], bias),
     ];
-    x = g.node('Relu', [g.node('Conv', inputs, {}, { name: `conv${i}` })], {}, { outputs: [`v${i}`] });
+    x = g.node('Relu', [g.node('Conv', inputs, { pads }, { name: `conv${i}` })], {}, { outputs: [`v${i}`] });
   }
   const mean = g.node('Flatten', [g.node('GlobalAveragePool', [x])]);
   const w = g.initializer('head', 'float32', [4, kChannels], random_tensor([4, kChannels], 99).data);

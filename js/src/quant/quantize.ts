@@ -61,6 +61,9 @@ export async function quantize(
     const budget = options.accuracyBudget;
     const rolled_back = new Set(gave_up ? [] : settled.nodes);
     const notices = [...calibrated.notices, ...(call.sample_notices ?? []), ...settled.notices, ...report.notices];
+    if (!gave_up && report.int8_macs === 0) {
+      notices.push('no convolution or product runs in int8: the report says why of each');
+    }
     if (gave_up) {
       notices.push(
         `int8 cannot meet the accuracy budget of ${budget}: the bundle is float; raise the budget, give more calibration samples, or train with quantisation (QAT)`,

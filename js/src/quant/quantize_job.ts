@@ -146,7 +146,7 @@ export class QuantizeJob {
       if (accuracyBudget === undefined) return { ...first, nodes: [], steps: [], gave_up: false };
       const compare = (nodes: readonly string[]): Promise<ReadonlyMap<string, Likeness>> => this.compare(float, nodes);
       const { attempt: settled, nodes, steps } = await roll_back(first, accuracyBudget, { attempt, compare });
-      const gave_up = settled === undefined || settled.report.int8_macs === 0;
+      const gave_up = settled === undefined || (nodes.length > 0 && settled.report.int8_macs === 0);
       return { ...(settled ?? first), nodes, steps, gave_up };
     } finally {
       evaluator.dispose();
