@@ -49,7 +49,9 @@ file(GLOB small_sources CONFIGURE_DEPENDS src/base/*.cc src/bundle/*.cc src/runt
 list(REMOVE_ITEM small_sources "${CMAKE_CURRENT_SOURCE_DIR}/src/bundle/checksum.cc")  # reads all of a bundle
 set_source_files_properties(${small_sources} ${runtime_entry} ${threads_entry} src/wasm/one_thread.cc
   PROPERTIES COMPILE_OPTIONS -Oz SKIP_PRECOMPILE_HEADERS ON)
-set_source_files_properties(${op_reference} src/ops/quantize/kernel.cc src/ops/qlinear/kernel.cc PROPERTIES COMPILE_OPTIONS -Os SKIP_PRECOMPILE_HEADERS ON)
+set_source_files_properties(${op_reference} PROPERTIES COMPILE_OPTIONS -Os SKIP_PRECOMPILE_HEADERS ON)
+set_source_files_properties(src/ops/quantize/kernel.cc src/ops/qlinear/kernel.cc src/ops/qlinear/reference.cc
+  PROPERTIES COMPILE_OPTIONS -Oz SKIP_PRECOMPILE_HEADERS ON)
 
 add_library(kiln_runtime_entry OBJECT ${runtime_entry})
 target_link_libraries(kiln_runtime_entry PRIVATE kiln_runtime kiln_vision)

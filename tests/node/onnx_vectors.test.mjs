@@ -17,7 +17,8 @@ const kWanted = new Set(
   (
     'Add Clip Concat Constant Conv Div Flatten Gather Gemm GlobalAveragePool HardSigmoid HardSwish Identity MatMul MaxPool Mul ' +
     'Pow Relu Reshape Resize Shape Sigmoid Slice Softmax Split Sub Transpose Cast ConstantOfShape ConvTranspose Equal Exp Expand ' +
-    'Pad Range Squeeze Unsqueeze Where BatchNormalization AveragePool LeakyRelu ReduceMean'
+    'Pad Range Squeeze Unsqueeze Where BatchNormalization AveragePool LeakyRelu ReduceMean ' +
+    'QuantizeLinear DequantizeLinear DynamicQuantizeLinear QLinearConv QLinearMatMul ConvInteger MatMulInteger'
   ).split(' '),
 );
 

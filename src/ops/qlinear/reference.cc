@@ -17,7 +17,7 @@ struct Bytes {
 
   explicit Bytes(const TensorRef& ref)
       : data(static_cast<const uint8_t*>(ref.data)), flip(ref.dtype == DType::kI8 ? 0x80 : 0) {}
-  int32_t at(int64_t i) const { return data[i] ^ flip; }
+  [[gnu::always_inline]] int32_t at(int64_t i) const { return data[i] ^ flip; }
 };
 
 // Scales or zero points: one, or one a row or column (of all batches, or the same for each).

@@ -33,7 +33,7 @@ struct Row {
   bool is_signed;
 };
 
-v128_t quantize4(const float* x, v128_t scale, v128_t low, v128_t high, v128_t offset) {
+[[gnu::always_inline]] inline v128_t quantize4(const float* x, v128_t scale, v128_t low, v128_t high, v128_t offset) {
   const v128_t quotient = wasm_f32x4_div(wasm_v128_load(x), scale);
   const v128_t clamped = wasm_f32x4_pmin(wasm_f32x4_pmax(low, quotient), high);
   return wasm_i32x4_add(wasm_f32x4_add(clamped, wasm_f32x4_const_splat(kRounder)), offset);
@@ -58,7 +58,7 @@ void quantize_steps(const float* x, uint8_t* y, int64_t n, const Row& row) {
   }
 }
 
-void dequantize8(v128_t x, v128_t zero_point, v128_t scale, float* y) {
+[[gnu::always_inline]] inline void dequantize8(v128_t x, v128_t zero_point, v128_t scale, float* y) {
   const v128_t difference = wasm_i16x8_sub(x, zero_point);
   const v128_t a = wasm_f32x4_convert_i32x4(wasm_i32x4_extend_low_i16x8(difference));
   const v128_t b = wasm_f32x4_convert_i32x4(wasm_i32x4_extend_high_i16x8(difference));
