@@ -4,10 +4,9 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import sharp from 'sharp';
-import { api, random_tensor } from '../support/api.mjs';
+import { api, relative_error } from '../support/api.mjs';
 import { run_cli } from '../support/cli.mjs';
 import { temp_folder } from '../support/files.mjs';
-import { conv_net } from '../support/graphs.mjs';
 import { planted_net, planted_samples } from '../support/quant_net.mjs';
 
 const kSamples = planted_samples(20);
@@ -41,19 +40,20 @@ test('an_int8_model_is_close_to_float_and_nearly_all_of_it_is_int8', async () =>
   assert.deepEqual(Buffer.from(again.bundle), Buffer.from(bundle), 'the same samples give the same bytes');
 });
 
-test('a_model_too_small_for_int8_stays_float_and_says_so', async () => {
-  const calibration = [random_tensor([1, 3, 8, 8], 300)];
-  const { report } = await quantised(conv_net(), { calibration });
+test('a_model_of_which_nothing_is_int8_says_so', async () => {
+  const keepFloat = [0, 1, 2, 3, 4].map((i) => `conv${i}`);
+  const { report } = await quantised(planted_net(), { quantization: { keepFloat } });
   assert.equal(report.int8_macs, 0);
   assert.match(report.notices.join('\n'), /no convolution or product runs in int8: the report says why of each/);
-  assert.ok(report.layers.every(({ reason }) => reason === 'slower in int8'));
+  assert.ok(report.layers.every(({ reason }) => reason !== ''));
 });
 
 test('every_method_quantises', async () => {
   for (const method of ['search', 'minmax', 'percentile', 'entropy', 'mse']) {
     const { report } = await quantised(planted_net({ bad: -1 }), { quantization: { method } });
     assert.equal(report.method, method);
-    assert.ok(report.outputs[0].sqnr_db > 15, `${method} ${report.outputs[0].sqnr_db}`);
+    const least = method === 'entropy' ? 8 : 25; // entropy gives the tails up
+    assert.ok(report.outputs[0].sqnr_db > least, `${method} ${report.outputs[0].sqnr_db}`);
   }
 });
 
@@ -93,7 +93,7 @@ test('a_free_batch_is_calibrated_at_one_and_keeps_its_profiles', async () => {
   const { logits } = await model.run({ images: four });
   for (let i = 0; i < 4; ++i) {
     const one = await model.run({ images: kSamples[i] });
-    assert.deepEqual([...logits.data.subarray(4 * i, 4 * i + 4)], [...one.logits.data]);
+    assert.ok(relative_error(logits.data.subarray(4 * i, 4 * i + 4), one.logits.data) < 1e-5);
   }
   model.dispose();
 });

@@ -12,13 +12,20 @@ const kRedrawMs = 100;
 /** Shows the stages that last. */
 export class ProgressLine {
   readonly #is_terminal = process.stderr.isTTY;
+  readonly #totals: Readonly<Partial<Record<Progress['stage'], number>>>;
   #stage: Progress['stage'] | undefined;
   #loaded = 0;
   #drawn = 0;
   #is_open = false;
 
-  show({ stage, loaded, total }: Progress): void {
+  /** @param totals runs of a stage, where `show` is not told */
+  constructor(totals: Readonly<Partial<Record<Progress['stage'], number>>>) {
+    this.#totals = totals;
+  }
+
+  show({ stage, loaded, total: given }: Progress): void {
     const words = kShown[stage];
+    const total = given || (this.#totals[stage] ?? 0);
     if (words === undefined) return;
     const is_new = stage !== this.#stage || loaded < this.#loaded;
     this.#stage = stage;

@@ -87,19 +87,20 @@ function count_folders({ folders }: SampleFiles): Map<string, number> {
 }
 
 /** The options as those of the API. */
-async function read_quantization(args: CompilerArgs): Promise<QuantizationOptions> {
+async function read_quantization(
+  args: CompilerArgs,
+  evaluation: SampleFiles | undefined,
+): Promise<QuantizationOptions> {
   const method = option_value(args, '--calib-method') ?? 'search';
   if (!kMethods.includes(method as CalibrationMethod))
     throw new UsageError(`--calib-method ${method}; allowed: ${kMethods.join(', ')}`);
   const budget = option_value(args, '--accuracy-budget');
-  const evaluate = option_value(args, '--evaluate');
-  const files = evaluate === undefined ? undefined : await read_sample_files('--evaluate', evaluate, Infinity);
   return {
     method: method as CalibrationMethod,
     keepFloat: option_value(args, '--keep-float')?.split(',').filter(Boolean),
     quantizeHead: args.line.includes('--quantize-head'),
-    evaluate: files?.samples,
-    evaluateLabels: files && (await folder_labels(args, files)),
+    evaluate: evaluation?.samples,
+    evaluateLabels: evaluation && (await folder_labels(args, evaluation)),
     accuracyBudget: budget === undefined ? undefined : number_option('accuracy-budget', budget, 0, 0, 100),
   };
 }
@@ -146,12 +147,17 @@ async function write_report(folder: string, report: QuantizationReport): Promise
 export async function compile_quantized(args: CompilerArgs, model: string, output: string): Promise<number> {
   const count = number_option('calib-count', option_value(args, '--calib-count'), kDefaultCount, 1, kMostSamples, true);
   const calibrate = option_value(args, '--calibrate')!;
-  const options = await read_quantization(args);
-  check_quantization('compile', options);
   const evaluate = option_value(args, '--evaluate');
   await check_overwrites('-o', output, [calibrate, ...(evaluate === undefined ? [] : [evaluate])]);
+  const evaluation = evaluate === undefined ? undefined : await read_sample_files('--evaluate', evaluate, Infinity);
+  const options = await read_quantization(args, evaluation);
+  check_quantization('compile', options);
   const calibration = await read_sample_files('--calibrate', calibrate, count);
-  const progress = new ProgressLine();
+  const progress = new ProgressLine({
+    calibrate: 2 * calibration.count,
+    compare: calibration.count,
+    evaluate: evaluation?.count ?? 0,
+  });
   let report: QuantizationReport | undefined;
   const onReport = (made: QuantizationReport): void => void (report = made);
   try {

@@ -17,7 +17,7 @@ export interface CompiledLayer {
   /** Why it is float: 'head', 'keep-float', 'roll-back', 'unsupported: …', 'slower in int8'; '' for int8. */
   readonly reason: string;
   readonly input_scale: number;
-  /** Of its output: real = scale * (q - zero_point). */
+  /** Of its output: real = scale * (q - zero_point); 0 where that stays float. */
   readonly scale: number;
   readonly zero_point: number;
   /** Share of the output's elements that lie outside its int8 range on the calibration set, 0 to 1. */
@@ -177,9 +177,9 @@ export function quantization_text(report: QuantizationReport): string {
     layer.op,
     layer.precision,
     String(layer.macs),
-    layer.precision === 'int8' ? layer.scale.toPrecision(4) : '',
-    layer.precision === 'int8' ? String(layer.zero_point) : '',
-    layer.precision === 'int8' ? (100 * layer.clipped).toFixed(3) : '',
+    layer.scale > 0 ? layer.scale.toPrecision(4) : '',
+    layer.scale > 0 ? String(layer.zero_point) : '',
+    layer.scale > 0 ? (100 * layer.clipped).toFixed(3) : '',
     layer.sqnr_db === undefined ? '' : decibels(layer.sqnr_db),
     layer.cosine === undefined ? '' : layer.cosine.toFixed(5),
     layer.int8_us.toFixed(1),

@@ -78,6 +78,7 @@ export class SampleSet {
   readonly #count: number;
   readonly #most_kept: number;
   #samples: Samples;
+  #length: number | undefined;
   #kept: Sample[] | undefined; // copies of a list that is gone through once only
 
   /**
@@ -94,8 +95,9 @@ export class SampleSet {
     this.#most_kept = most_kept;
   }
 
-  /** How many samples a pass has, if that is known before one. */
+  /** How many samples a pass has, if that is known: of a function or a one-shot list, after the first pass. */
   get length(): number | undefined {
+    if (this.#length !== undefined) return this.#length;
     const samples = this.#kept ?? this.#samples;
     const length =
       samples instanceof Tensor ? (samples.shape[0] ?? 0) : Array.isArray(samples) ? samples.length : undefined;
@@ -106,10 +108,11 @@ export class SampleSet {
   async *pass(): AsyncGenerator<Sample> {
     let index = 0;
     for await (const sample of this.#open()) {
-      if (index === this.#count) return;
+      if (index === this.#count) break;
       this.#check(sample, index++);
       yield sample;
     }
+    this.#length = index;
     if (index === 0) throw new KilnError('INVALID_ARGUMENT', `${this.#what} is empty: it has no sample; ${kAllowed}`);
   }
 
