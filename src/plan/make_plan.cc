@@ -208,9 +208,8 @@ class Planner {
   // Whether all outputs are empty: there is nothing to run then, and tables as long as the other axes, which
   // nothing bounds, need not be made.
   bool makes_nothing(const Node& node) const {
-    return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
-      return id == kNoValue || graph_.value(id).shape.num_elements() == 0;
-    });
+    return std::all_of(node.outputs.begin(), node.outputs.end(),
+                       [&](ValueId id) { return id == kNoValue || graph_.value(id).shape.num_elements() == 0; });
   }
 
   // The buffer that a value lies in.
