@@ -60,7 +60,8 @@ std::string quant_report_json(const QuantJob& job) {
     if (layer.is_int8) int8_macs += layer.macs;
     if (layer.reason == "head") head_macs += layer.macs;
     layers += (layers.empty() ? "" : ",") + ("{\"name\":" + json_string(layer.name)) +
-              ",\"op\":" + json_string(layer.op) + ",\"output\":" + json_string(layer.output) +
+              ",\"op\":" + json_string(layer.op) + ",\"inputs\":" + json_strings({layer.input}) +
+              ",\"output\":" + json_string(layer.output) +
               strf(",\"macs\":%lld,\"precision\":\"%s\"", static_cast<long long>(layer.macs),
                    layer.is_int8 ? "int8" : "float") +
               ",\"reason\":" + json_string(layer.reason) +

@@ -27,7 +27,8 @@ struct CalibrationStats {
 
 // A convolution or product in the report.
 struct QuantLayer {
-  std::string name, op, output;
+  std::string name, op;
+  std::string input, output;  // values: its data, what it makes
   int64_t macs = 0;
   bool is_int8 = false;
   std::string reason;  // why it stayed float

@@ -363,6 +363,7 @@ class Quantizer {
       const bool keeps_name = rewriter_.is_output(id) || rewriter_.is_input(id);
       if (!keeps_name) rewriter_.value(id).name = name + ".float";
       const ValueId real = add_pair(id, scale_of(id), producer(id), keeps_name ? name + ".dequantized" : name);
+      if (!keeps_name) rewriter_.value(real).name = name;  // it was taken when add_pair asked for it
       for (int reader : readers) {
         for (size_t i = 0; i < rewriter_.node(reader).inputs.size(); ++i) {
           if (rewriter_.input(reader, i) == id) rewriter_.set_input(reader, i, real);
@@ -399,6 +400,7 @@ class Quantizer {
     QuantLayer layer;
     layer.name = name_of(n);
     layer.op = product.node().op;
+    layer.input = product.input(0).name;
     layer.output = product.output(0).name;
     layer.macs = product_macs(product);
     layer.is_int8 = is_int8_[n];

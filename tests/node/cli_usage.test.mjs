@@ -29,6 +29,8 @@ test('version_is_the_package_version', async () => {
   assert.match(stdout, /^\d+\.\d+\.\d+\n$/);
 });
 
+const int8 = (...options) => ['compile', 'm.onnx', '--precision', 'int8', ...options];
+
 // Arguments, what stderr says. All exit with 2 and print nothing on stdout.
 const kUsageErrors = [
   [['bake'], /unknown command 'bake'; allowed: compile, inspect, run, detect, classify, bench, fetch/],
@@ -69,6 +71,23 @@ const kUsageErrors = [
   [['detect', 'a.kiln', 'b.jpg', '--threads', '1.5'], /--threads=1\.5; allowed: auto, whole/],
   [['classify', 'a.kiln', 'b.jpg', '--threads', 'all'], /--threads=all; allowed: auto, whole/],
   [['bench', 'a.kiln', '--simd', 'avx'], /--simd avx; allowed: auto, simd, relaxed/],
+  [
+    ['compile', 'm.onnx', '--precision', 'int8'],
+    /--precision int8 needs --calibrate DIR\|FILE\.npy: some hundred pictures/,
+  ],
+  [['compile', 'm.onnx', '--calibrate', 'pictures'], /--calibrate goes with --precision int8 only/],
+  [['compile', 'm.onnx', '--report', 'out'], /--report goes with --precision int8 only/],
+  [int8('--evaluate', 'd', '--calib-stats', 's.json'), /--evaluate needs --calibrate/],
+  [int8('--calibrate', 'd', '--calib-stats', 's.json'), /--calib-stats does not go with --calibrate/],
+  [int8('--calibrate', 'd', '--observe'), /--observe does not go with --calibrate/],
+  [int8('--calibrate', 'd', '--calibrate', 'e'), /--calibrate is given twice: d and e/],
+  [int8('--calibrate', 'd', '--calib-count', '0'), /--calib-count=0; allowed: whole numbers from 1/],
+  [int8('--calibrate', 'd', '--calib-method', 'best'), /--calib-method best; allowed: search, minmax, percentile/],
+  [int8('--calibrate', 'd', '--accuracy-budget', '1'), /--accuracy-budget needs --evaluate DIR/],
+  [
+    int8('--calibrate', 'd', '--evaluate', '.', '--accuracy-budget', '-1'),
+    /--accuracy-budget=-1; allowed: numbers from 0 to 100/,
+  ],
   [['fetch'], /fetch needs one recipe name/],
   [['fetch', 'nothing'], /no recipe 'nothing'; allowed: .*yolox_nano/],
 ];
@@ -94,6 +113,12 @@ test('failures_exit_with_1_and_leave_stdout_empty', async (t) => {
     [['compile', 'no.onnx'], /^error: 'no\.onnx' cannot be read: no such file\n$/],
     [['inspect', 'no.kiln', '--json'], /cannot be read/],
     [['bench', folder], /cannot be read: it is a folder/],
+    [int8('--calibrate', 'no'), /^error: --calibrate: 'no' cannot be read: no such file or folder\n$/],
+    [int8('--calibrate', '.'), /^error: --calibrate: no picture in folder '\.'; allowed endings: \.jpg, /],
+    [
+      int8('--calibrate', 'page.kiln'),
+      /^error: --calibrate: 'page\.kiln'; allowed: a folder of pictures, or a \.npy file/,
+    ],
     [['fetch', 'tiny_face_detector'], /is built from an npm package's weights: node models\/build\.mjs/],
     [['fetch', 'yolov8n'], /is not published as ONNX; export it with: pip install/],
   ];
@@ -121,12 +146,8 @@ test('a_reader_that_goes_away_is_no_error', async () => {
   }
 });
 
-const { read_compiler_args, option_value, file_name_of, quantile, table, number_option } = await import_inner([
-  'cli/compiler_files.ts',
-  'cli/run_command.ts',
-  'cli/bench_command.ts',
-  'cli/command.ts',
-]);
+const { read_compiler_args, without_options, option_value, file_name_of, quantile, table, number_option } =
+  await import_inner(['cli/compiler_files.ts', 'cli/run_command.ts', 'cli/bench_command.ts', 'cli/command.ts']);
 
 test('compiler_arguments_are_understood_as_the_compiler_does', () => {
   const cases = [
@@ -161,6 +182,25 @@ test('compiler_arguments_are_understood_as_the_compiler_does', () => {
   }
   assert.equal(option_value(read_compiler_args(['m.onnx', '--output=b']), '-o', '--output'), 'b');
   assert.equal(option_value(read_compiler_args(['m.onnx']), '-o', '--output'), undefined);
+});
+
+test('options_are_taken_out_with_their_values', () => {
+  const cases = [
+    [['m.onnx', '--precision', 'int8', '-o', 'x.kiln'], ['m.onnx']],
+    [
+      ['--precision=int8', 'm.onnx', '--exact', '--json'],
+      ['m.onnx', '--json'],
+    ],
+    [
+      ['--labels', '--exact', 'm.onnx', '--task', 'classify'],
+      ['--labels', '--exact', 'm.onnx', '--task', 'classify'],
+    ],
+    [['-', '-o', '--precision'], ['-']],
+  ];
+  for (const [args, expected] of cases) {
+    const parsed = { model: undefined, options: [], line: args };
+    assert.deepEqual(without_options(parsed, ['--precision', '-o', '--exact']), expected);
+  }
 });
 
 test('files_after_two_dashes_may_begin_with_a_dash', async (t) => {

@@ -11,13 +11,14 @@ import { temp_folder } from '../support/files.mjs';
 /** What the examples take as given. */
 const kAround = `
 import * as tilekiln from 'tilekiln';
-import { capabilities, Classifier, compile, Detector, ImageModel, KilnError, load, readImage, readNpy, Tensor, writeAnnotated, writeNpy } from 'tilekiln';
+import { capabilities, Classifier, compile, Detector, ImageModel, KilnError, load, quantizationSvg, quantizationText, readImage, readNpy, Tensor, writeAnnotated, writeNpy } from 'tilekiln';
 declare const bar: { set(share: number): void };
 declare const imageBitmap: ImageBitmap;
 declare const detector: Detector;
 declare const model: tilekiln.Model;
+declare const pictures: readonly tilekiln.PixelImage[];
 declare function draw(box: readonly number[], caption: string): void;
-export const used = [capabilities, Classifier, compile, Detector, ImageModel, KilnError, load, readImage, readNpy, Tensor, writeAnnotated, writeNpy, bar, imageBitmap, detector, model, draw];
+export const used = [capabilities, Classifier, compile, Detector, ImageModel, KilnError, load, quantizationSvg, quantizationText, readImage, readNpy, Tensor, writeAnnotated, writeNpy, bar, imageBitmap, detector, model, draw];
 `;
 
 // Names as exported, where they differ from those in the source.
@@ -25,6 +26,8 @@ const kRenamed = {
   read_npy: 'readNpy',
   write_npy: 'writeNpy',
   read_image: 'readImage',
+  quantization_text: 'quantizationText',
+  quantization_svg: 'quantizationSvg',
   write_annotated: 'writeAnnotated',
 };
 

@@ -47,6 +47,8 @@ test('unknown_keys_and_wrong_values_of_load_and_run_are_named', async () => {
   await model.run(feeds, undefined);
 });
 
+const int8 = (quantization, calibration = [feeds]) => ({ precision: 'int8', calibration, quantization });
+
 test('unknown_keys_and_wrong_values_of_compile_are_named', async () => {
   const circle = { resize: 'stretch' };
   circle.mean = circle;
@@ -78,6 +80,24 @@ test('unknown_keys_and_wrong_values_of_compile_are_named', async () => {
     [{ signal: 5 }, /signal=5; allowed: an AbortSignal/],
     [{ wasm: 5 }, /wasm=5; allowed: URL or path string, URL, Response/],
     [{ wasm: null }, /wasm=null; allowed/],
+    [{ precision: 'int8' }, /^compile: precision 'int8' needs calibration: some hundred images or tensors/],
+    [{ calibration: [] }, /^compile: calibration goes with precision: 'int8' only/],
+    [{ quantization: {} }, /^compile: quantization goes with precision: 'int8' only/],
+    [int8({}, 'photos'), /^compile: calibration="photos"; allowed: an array of images or tensors/],
+    [int8({ methods: 'mse' }), /^compile: quantization: unknown key 'methods'; allowed: count, method, keepFloat/],
+    [int8({ method: 'best' }), /method="best"; allowed: search, minmax, percentile, entropy, mse/],
+    [int8({ count: 0 }), /count=0; allowed: a whole number, 1 to/],
+    [int8({ keepFloat: 'conv' }), /keepFloat="conv"; allowed: an array of node names/],
+    [int8({ keepFloat: ['a,b'] }), /keepFloat has the node name 'a,b'; allowed: names without a comma/],
+    [int8({ accuracyBudget: 1 }), /accuracyBudget needs evaluate/],
+    [int8({ evaluateLabels: [1] }), /evaluateLabels needs evaluate/],
+    [int8({ evaluate: [], accuracyBudget: -1 }), /accuracyBudget=-1; allowed: a number, 0 to 100/],
+    [
+      int8({ runtime: { signal: 5 } }),
+      /quantization: runtime: unknown key 'signal'; allowed: simd, threads, tile, wasm/,
+    ],
+    [{ pruneThreshold: -1 }, /pruneThreshold=-1; allowed: a number, 0 or more/],
+    [{ exact: 1 }, /exact=1; allowed: true, false/],
   ];
   for (const [options, message] of cases) await refused(() => api.compile(onnx, options), message);
   await refused(() => api.load(bundle, { wasm: null }), /wasm=null; allowed: URL or path string/);

@@ -1,5 +1,5 @@
 // What the commands of the CLI share: options, exit codes, printing, files.
-import { readFile, realpath, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, realpath, stat, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import { KilnError } from '../core/errors.ts';
@@ -129,6 +129,15 @@ export async function write_user_file(path: string, data: Uint8Array | string): 
     await write_atomically(path, (part) => writeFile(part, data));
   } catch (error) {
     throw new KilnError('NOT_FOUND', `'${path}' cannot be written: ${(error as Error).message}`);
+  }
+}
+
+/** Makes a folder that the user named, unless it is there. */
+export async function make_folder(path: string): Promise<void> {
+  try {
+    await mkdir(path, { recursive: true });
+  } catch (error) {
+    throw new KilnError('NOT_FOUND', `folder '${path}' cannot be made: ${(error as Error).message}`);
   }
 }
 

@@ -1,7 +1,6 @@
 // tilekiln run: tensors from files in, tensors to files out.
-import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { run_compiler } from '../compiler/compile.ts';
+import { run_compiler } from '../compiler/run_compiler.ts';
 import { KilnError } from '../core/errors.ts';
 import { load } from '../core/model.ts';
 import { read_npy, write_npy } from '../core/npy.ts';
@@ -10,6 +9,7 @@ import {
   UsageError,
   check_given_once,
   check_overwrites,
+  make_folder,
   parse_options,
   print,
   read_user_file,
@@ -47,14 +47,6 @@ function check_file_names(outputs: readonly string[]): void {
       throw new KilnError('UNSUPPORTED', `outputs '${other}' and '${name}' would both be written to ${file}.npy`);
     }
     taken.set(file, name);
-  }
-}
-
-async function make_folder(path: string): Promise<void> {
-  try {
-    await mkdir(path, { recursive: true });
-  } catch (error) {
-    throw new KilnError('NOT_FOUND', `folder '${path}' cannot be made: ${(error as Error).message}`);
   }
 }
 

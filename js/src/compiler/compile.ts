@@ -1,6 +1,6 @@
 // compile(): ONNX bytes to bundle bytes through compiler.wasm.
-import { artefact_module, instantiate, type WasmSource } from '../core/artefact.ts';
-import { KilnError, throw_if_aborted, type Problem } from '../core/errors.ts';
+import { artefact_module, type WasmSource } from '../core/artefact.ts';
+import { KilnError, throw_if_aborted } from '../core/errors.ts';
 import {
   check_options,
   is_list,
@@ -9,6 +9,7 @@ import {
   is_text,
   is_whole,
   kAny,
+  kFlag,
   kFunction,
   kLabels,
   type Check,
@@ -17,96 +18,11 @@ import {
 import { kLongCallOptions, read_source, source_name, type LongCallOptions, type ModelSource } from '../core/source.ts';
 import { Tensor } from '../core/tensor.ts';
 import { write_npy } from '../core/npy.ts';
-
-interface CompilerExports {
-  readonly memory: WebAssembly.Memory;
-  kilnc_alloc(bytes: number): number;
-  kilnc_free(pointer: number): void;
-  kilnc_reset(): void;
-  kilnc_add_file(name: number, name_bytes: number, data: number, bytes: number): void;
-  kilnc_run(args: number, bytes: number): number;
-  kilnc_stdout(): number;
-  kilnc_stderr(): number;
-  kilnc_result_data(name: number, name_bytes: number): number;
-  kilnc_result_bytes(name: number, name_bytes: number): number;
-  kilnc_problems_json(): number;
-}
-
-/** A file that the compiler may read by name: external data, labels, a preprocessing recipe, a tensor to bind. */
-export type NamedFiles = Readonly<Record<string, Uint8Array>>;
-
-/** What a compiler command leaves behind. */
-export interface CompilerRun {
-  readonly exit_code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-  readonly problems: readonly Problem[];
-  /** The bytes of a file that the command wrote, or undefined. */
-  readonly result: (name: string) => Uint8Array<ArrayBuffer> | undefined;
-}
-
-/**
- * Runs one command line of the compiler (the same as the native `tilekiln-compiler`) in an instance of its own.
- * @param args for instance ['compile', 'm.onnx', '-o', 'm.kiln']
- * @param files what the command may read
- */
-export async function run_compiler(
-  args: readonly string[],
-  files: NamedFiles,
-  wasm?: WasmSource,
-): Promise<CompilerRun> {
-  const instance = await instantiate(await artefact_module('compiler.wasm', wasm));
-  const native = instance.exports as unknown as CompilerExports;
-  if (typeof native.kilnc_reset !== 'function') {
-    throw new KilnError('VERSION', 'the wasm given is not the compiler of this release: compiler.wasm is needed');
-  }
-  const broken = args.find((arg) => arg.includes('\0'));
-  if (broken !== undefined) {
-    throw new KilnError('INVALID_ARGUMENT', `${JSON.stringify(broken)} has a zero character, which no option may have`);
-  }
-  const encoder = new TextEncoder();
-  const put = (bytes: Uint8Array): number => {
-    const pointer = native.kilnc_alloc(bytes.length || 1) >>> 0;
-    if (pointer === 0) throw new KilnError('OUT_OF_MEMORY', `no memory for ${bytes.length} bytes of compiler input`);
-    new Uint8Array(native.memory.buffer).set(bytes, pointer);
-    return pointer;
-  };
-  const text = (pointer: number): string => {
-    const memory = new Uint8Array(native.memory.buffer);
-    return new TextDecoder().decode(memory.subarray(pointer, memory.indexOf(0, pointer)));
-  };
-  native.kilnc_reset();
-  for (const [name, bytes] of Object.entries(files)) {
-    const label = encoder.encode(name);
-    const [label_pointer, pointer] = [put(label), put(bytes)];
-    native.kilnc_add_file(label_pointer, label.length, pointer, bytes.length);
-    native.kilnc_free(label_pointer);
-    native.kilnc_free(pointer);
-  }
-  const line = encoder.encode(args.join('\0'));
-  let exit_code: number;
-  try {
-    exit_code = native.kilnc_run(put(line), line.length);
-  } catch (error) {
-    if (error instanceof KilnError) throw error;
-    throw new KilnError('OUT_OF_MEMORY', `the compiler ran out of memory or failed: ${(error as Error).message}`, {
-      cause: error,
-    });
-  }
-  return {
-    exit_code,
-    stdout: text(native.kilnc_stdout()),
-    stderr: text(native.kilnc_stderr()),
-    problems: JSON.parse(text(native.kilnc_problems_json()) || '[]') as Problem[],
-    result: (name) => {
-      const label = encoder.encode(name);
-      const pointer = put(label);
-      const data = native.kilnc_result_data(pointer, label.length) >>> 0;
-      if (data === 0) return undefined;
-      return new Uint8Array(native.memory.buffer, data, native.kilnc_result_bytes(pointer, label.length)).slice();
-    },
-  };
-}
+import { quantize } from '../quant/quantize.ts';
+import type { Compiled, CompileWith } from '../quant/quantize_job.ts';
+import { check_quantization, type QuantizationOptions } from '../quant/quantize_options.ts';
+import { is_samples, type Samples } from '../quant/samples.ts';
+import { run_compiler, type NamedFiles } from './run_compiler.ts';
 
 /** Options of `compile`, each the flag of the same name of `tilekiln compile`. */
 export interface CompileOptions extends LongCallOptions {
@@ -124,7 +40,12 @@ export interface CompileOptions extends LongCallOptions {
   readonly task?: string | undefined;
   /** A preset ('ultralytics', 'yolox', 'torchvision', 'keras', 'raw') or a recipe. */
   readonly preprocess?: string | Readonly<Record<string, unknown>> | undefined;
-  readonly precision?: 'fp32' | undefined;
+  /** Default 'fp32'. 'int8' needs `calibration`. */
+  readonly precision?: 'fp32' | 'int8' | undefined;
+  /** int8: images or tensors that show what the model will see, some hundred. */
+  readonly calibration?: Samples | undefined;
+  /** int8: how to quantise. */
+  readonly quantization?: QuantizationOptions | undefined;
   /** 'fp16' stores weights as halves, expanded at load: half the file, computed in f32. Default 'fp32'. */
   readonly weights?: 'fp32' | 'fp16' | undefined;
   /**
@@ -132,6 +53,8 @@ export interface CompileOptions extends LongCallOptions {
    * them. 0 to below 1; default 0: those whose weights are all zero, which changes no output.
    */
   readonly pruneThreshold?: number | undefined;
+  /** Quantised models: bit-equal to the float definition of their QuantizeLinear and DequantizeLinear nodes, and slower. */
+  readonly exact?: boolean | undefined;
   /**
    * Weights that are transformed at load, for faster convolutions, may take so many times the weights' bytes of memory.
    * 0 to 100; default 1.
@@ -168,8 +91,14 @@ const kCompileOptions: OptionTable<keyof CompileOptions> = {
   task: kText,
   preprocess: [(v) => is_text(v) || is_object(v), 'the name of a preset, or a recipe'],
   precision: kText,
+  calibration: [
+    is_samples,
+    'an array of images or tensors, another (async) iterable, a Tensor, or a function that gives one',
+  ],
+  quantization: [is_object, 'an object'],
   weights: kText,
   pruneThreshold: [is_number(0, 1), 'a number, 0 to below 1'],
+  exact: kFlag,
   preparedBudget: [is_number(0, 100), 'a number, 0 to 100'],
   bind: [is_each((v) => v instanceof Tensor), 'an object with Tensors by name'],
   files: [is_each(is_bytes), 'an object with Uint8Arrays by name'],
@@ -210,6 +139,7 @@ function command_line(options: CompileOptions, files: Record<string, Uint8Array>
   if (options.precision !== undefined) args.push('--precision', options.precision);
   if (options.weights !== undefined) args.push('--weights', options.weights);
   if (options.pruneThreshold !== undefined) args.push('--prune-threshold', String(options.pruneThreshold));
+  if (options.exact) args.push('--exact');
   if (options.preparedBudget !== undefined) args.push('--prepared-budget', String(options.preparedBudget));
   if (options.task !== undefined) args.push('--task', options.task);
   const encoder = new TextEncoder();
@@ -242,22 +172,21 @@ function plain_error(line: string): string {
     .replace(/^--bind (.*)=option:bind\d+/, "bind '$1'");
 }
 
-/**
- * Compiles an ONNX model to a bundle, in Node or in the page.
- * @param source the model: URL or path string, URL, Response, Blob, ArrayBuffer, Uint8Array
- * @returns the bundle's bytes, for `load` or to keep as a `.kiln` file; the same bytes as the native compiler makes
- * @throws KilnError with every problem in `problems`
- * @example
- * const bundle = await compile('yolox_nano.onnx', { task: 'detect:yolox', preprocess: 'yolox' });
- * const model = await load(bundle);
- */
-export async function compile(source: ModelSource, options: CompileOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
-  check_options('compile', options, kCompileOptions);
-  const model = await read_source(source, options);
-  options.onProgress?.({ stage: 'compile', loaded: 0, total: 1 });
-  const files: Record<string, Uint8Array> = { ...options.files, [kModelFile]: model };
-  const line = command_line(options, files);
-  const job = await run_compiler(line, files, options.wasm);
+// What one compilation of a model needs besides its command line.
+interface CompilerInput {
+  readonly source: ModelSource;
+  readonly model: Uint8Array;
+  readonly options: CompileOptions;
+  readonly wasm: WasmSource | undefined;
+}
+
+/** Runs a `compile` command; throws what the compiler complains of. */
+async function run_compile(
+  { source, model, options, wasm }: CompilerInput,
+  line: readonly string[],
+  files: NamedFiles,
+): Promise<Compiled> {
+  const job = await run_compiler(line, { ...options.files, ...files, [kModelFile]: model }, wasm);
   throw_if_aborted(options.signal);
   const lines = job.stderr.split('\n').filter(Boolean);
   const notices = lines.filter((line) => line.startsWith(kNotice)).map((line) => line.slice(kNotice.length));
@@ -270,9 +199,69 @@ export async function compile(source: ModelSource, options: CompileOptions = {})
       problems: job.problems,
     });
   }
-  notices.forEach((notice) => options.onNotice?.(notice));
   const bundle = job.result(kBundleFile);
   if (!bundle) throw new KilnError('INTERNAL', 'the compiler gave no bundle');
+  return { bundle, notices, file: job.result };
+}
+
+/** Refuses calibration without int8, and the other way round. */
+function check_precision({ precision, calibration, quantization }: CompileOptions): void {
+  const refuse = (why: string): never => {
+    throw new KilnError('INVALID_ARGUMENT', `compile: ${why}`);
+  };
+  if (precision === 'int8') {
+    if (calibration === undefined)
+      refuse("precision 'int8' needs calibration: some hundred images or tensors that show what the model will see");
+    if (quantization) check_quantization('compile: quantization', quantization);
+  } else if (calibration !== undefined || quantization !== undefined) {
+    refuse(`${calibration === undefined ? 'quantization' : 'calibration'} goes with precision: 'int8' only`);
+  }
+}
+
+/** Post-training quantisation around the compilations that it needs. */
+async function compile_int8(input: CompilerInput): Promise<Uint8Array<ArrayBuffer>> {
+  const { options } = input;
+  const compile_with: CompileWith = ({ precision, flags, files, single }) => {
+    const own: Record<string, Uint8Array> = { ...files };
+    const dynamicBatch = options.dynamicBatch && single ? [1] : options.dynamicBatch;
+    const is_int8 = precision === 'int8';
+    const weights = is_int8 ? options.weights : undefined;
+    const exact = is_int8 ? options.exact : undefined;
+    const line = command_line({ ...options, dynamicBatch, weights, exact, precision: undefined }, own);
+    return run_compile(input, [...line, ...flags], own);
+  };
+  return quantize(compile_with, options.calibration!, options.quantization ?? {}, options);
+}
+
+/**
+ * Compiles an ONNX model to a bundle, in Node or in the page. With `precision: 'int8'` it is quantised: see
+ * docs/quantisation.md.
+ * @param source the model: URL or path string, URL, Response, Blob, ArrayBuffer, Uint8Array
+ * @returns the bundle's bytes, for `load` or to keep as a `.kiln` file; the same bytes as the native compiler makes
+ * @throws KilnError with every problem in `problems`
+ * @example
+ * const bundle = await compile('yolox_nano.onnx', { task: 'detect:yolox', preprocess: 'yolox' });
+ * const model = await load(bundle);
+ */
+export async function compile(source: ModelSource, options: CompileOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
+  check_options('compile', options, kCompileOptions);
+  check_precision(options);
+  const model = await read_source(source, options);
+  options.onProgress?.({ stage: 'compile', loaded: 0, total: 1 });
+  const wasm =
+    typeof Response !== 'undefined' && options.wasm instanceof Response
+      ? await artefact_module('compiler.wasm', options.wasm)
+      : options.wasm;
+  const input = { source, model, options, wasm };
+  let bundle: Uint8Array<ArrayBuffer>;
+  if (options.precision === 'int8') {
+    bundle = await compile_int8(input);
+  } else {
+    const files: Record<string, Uint8Array> = {};
+    const compiled = await run_compile(input, command_line(options, files), files);
+    compiled.notices.forEach((notice) => options.onNotice?.(notice));
+    bundle = compiled.bundle;
+  }
   options.onProgress?.({ stage: 'compile', loaded: 1, total: 1 });
   return bundle;
 }

@@ -4,7 +4,7 @@ import { KilnError, throw_if_aborted } from './errors.ts';
 import { Native, kCount } from './native.ts';
 import { write_feed, type Feed } from './feed.ts';
 import { check_options, describe_value, is_object, is_text, kAny, kSignal, type OptionTable } from './options.ts';
-import { batch_of, profile_for, type IoShape } from './profiles.ts';
+import { batch_of, profile_for, type IoShape, type ProfileChoice } from './profiles.ts';
 import { kLongCallOptions, read_source, source_name, type LongCallOptions, type ModelSource } from './source.ts';
 import { describe_non_bundle } from './sniff.ts';
 import { choose_tile } from './tile_choice.ts';
@@ -95,6 +95,8 @@ export interface ExclusiveAccess {
   readonly native: Native;
   readonly handle: number;
   readonly select_profile: (profile: number) => void;
+  /** Checks the feeds, selects the smallest profile that takes them and writes them into its inputs. */
+  readonly write_feeds: (feeds: Feeds) => ProfileChoice;
   /** Runs all steps of the current profile. */
   readonly run: (signal: AbortSignal | undefined) => Promise<void>;
 }
@@ -251,8 +253,13 @@ export class Model {
     const turn = this.#running.then(() => {
       const native = this.#alive();
       const select_profile = (profile: number): void => this.#select_profile(profile);
+      const write_feeds = (feeds: Feeds): ProfileChoice => {
+        const choice = this.#choose_profile(feeds);
+        this.#write_feeds(feeds, choice.profile);
+        return choice;
+      };
       const run = (signal: AbortSignal | undefined): Promise<void> => this.#run_steps(signal);
-      return body({ native, handle: this.#handle, select_profile, run });
+      return body({ native, handle: this.#handle, select_profile, write_feeds, run });
     });
     this.#running = turn.catch(() => {});
     return turn;
@@ -279,19 +286,27 @@ export class Model {
   async #run_once(feeds: Feeds, options: RunOptions): Promise<Record<string, Tensor>> {
     check_options('run', options, kRunOptions);
     throw_if_aborted(options.signal);
-    const native = this.#alive();
-    const given = this.#check_feeds(feeds);
-    const { profile, batch, full_batch } = profile_for(this.inputs, this.#shapes, given);
+    this.#alive();
+    const { profile, batch, full_batch } = this.#choose_profile(feeds);
     this.#check_wanted(options.outputs ?? {}, profile, batch, full_batch);
+    this.#write_feeds(feeds, profile);
+    await this.#run_steps(options.signal);
+    this.#check_wanted(options.outputs ?? {}, profile, batch, full_batch); // one may have been transferred meanwhile
+    return this.#read_outputs(profile, batch, full_batch, options.outputs ?? {});
+  }
+
+  #choose_profile(feeds: Feeds): ProfileChoice {
+    return profile_for(this.inputs, this.#shapes, this.#check_feeds(feeds));
+  }
+
+  #write_feeds(feeds: Feeds, profile: number): void {
+    const native = this.#alive();
     this.#select_profile(profile);
     this.inputs.forEach((info, index) => {
       const length = num_elements(info.profiles[profile]!);
       const pointer = native.io_data(this.#handle, 0, index);
       write_feed(info, feeds[info.name]!, new (array_type(info.dtype))(native.exports.memory.buffer, pointer, length));
     });
-    await this.#run_steps(options.signal);
-    this.#check_wanted(options.outputs ?? {}, profile, batch, full_batch); // one may have been transferred meanwhile
-    return this.#read_outputs(profile, batch, full_batch, options.outputs ?? {});
   }
 
   #check_feeds(feeds: Feeds): (readonly number[] | number)[] {

@@ -6,10 +6,10 @@ import { platform } from './platform.ts';
 /** Everything that `load` and `compile` take as a model. A string is a URL; in Node it is a path unless it begins with a scheme. */
 export type ModelSource = string | URL | Response | Blob | ArrayBuffer | Uint8Array;
 
-/** Progress of a call that can last. `total` is 0 when the server does not say. */
+/** Progress of a call that can last. `total` is 0 while nobody can say. */
 export interface Progress {
-  readonly stage: 'download' | 'compile' | 'set-up';
-  /** Bytes for `download`, otherwise 0 or 1. */
+  readonly stage: 'download' | 'compile' | 'set-up' | 'calibrate' | 'compare' | 'evaluate';
+  /** Bytes for `download`, samples for `calibrate` (two passes), `compare` and `evaluate`, otherwise 0 or 1. */
   readonly loaded: number;
   readonly total: number;
 }

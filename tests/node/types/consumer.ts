@@ -7,6 +7,8 @@ import {
   ImageModel,
   KilnError,
   load,
+  quantizationSvg,
+  quantizationText,
   Tensor,
   type Detection,
   type DType,
@@ -14,6 +16,7 @@ import {
   type ImageSource,
   type Model,
   type PreprocessRecipe,
+  type QuantizationOptions,
   type TensorInfo,
 } from 'tilekiln';
 
@@ -56,6 +59,23 @@ export async function use_compiler(): Promise<Uint8Array> {
     if (error instanceof KilnError) for (const problem of error.problems) console.log(problem.node, problem.message);
     throw error;
   }
+}
+
+export async function use_quantization(pictures: readonly ImageSource[], tensor: Tensor): Promise<string> {
+  const texts: string[] = [];
+  const quantization: QuantizationOptions = {
+    count: 200,
+    method: 'percentile',
+    keepFloat: ['conv1'],
+    accuracyBudget: 0.5,
+    evaluate: tensor,
+    evaluateLabels: [1, 'cat'],
+    runtime: { threads: 1 },
+    onReport: (report) => texts.push(quantizationText(report), quantizationSvg(report)),
+  };
+  await compile('m.onnx', { precision: 'int8', calibration: pictures, quantization, weights: 'fp16' });
+  await compile('m.onnx', { precision: 'int8', calibration: async () => [{ images: tensor }, tensor] });
+  return texts.join();
 }
 
 // Misuse must not compile.
