@@ -96,7 +96,7 @@ test('unknown_keys_and_wrong_values_of_compile_are_named', async () => {
       int8({ runtime: { signal: 5 } }),
       /quantization: runtime: unknown key 'signal'; allowed: simd, threads, tile, wasm/,
     ],
-    [{ pruneThreshold: -1 }, /pruneThreshold=-1; allowed: a number, 0 or more/],
+    [{ pruneThreshold: -1 }, /pruneThreshold=-1; allowed: a number, 0 to below 1/],
     [{ exact: 1 }, /exact=1; allowed: true, false/],
   ];
   for (const [options, message] of cases) await refused(() => api.compile(onnx, options), message);

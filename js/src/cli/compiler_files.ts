@@ -18,8 +18,6 @@ const kTextOptions = [
   '--stage',
   '--input-layout',
   '--output-layout',
-  '--weights',
-  '--prune-threshold',
   '--calib-method',
   '--keep-float',
   '--quant-report',
