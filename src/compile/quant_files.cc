@@ -43,8 +43,12 @@ Result<CalibrationStats> read_calibration_stats(std::span<const uint8_t> json) {
     if (!read_numbers(from.find("histogram"), &to.histogram)) {
       return wrong("histogram of '" + values->keys[i] + "' must be a list of counts");
     }
-    if (from.find("channel_mean") != nullptr && !read_numbers(from.find("channel_mean"), &to.channel_mean)) {
-      return wrong("channel_mean of '" + values->keys[i] + "' must be a list of numbers");
+    const std::pair<const char*, std::vector<double>*> lists[] = {
+        {"channel_mean", &to.channel_mean}, {"channel_min", &to.channel_min}, {"channel_max", &to.channel_max}};
+    for (const auto& [key, list] : lists) {
+      if (from.find(key) != nullptr && !read_numbers(from.find(key), list)) {
+        return wrong(std::string(key) + " of '" + values->keys[i] + "' must be a list of numbers");
+      }
     }
   }
   return stats;

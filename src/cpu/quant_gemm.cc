@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "cpu/exact_activation.h"
 #include "cpu/simd.h"
 
 namespace kiln {
@@ -36,18 +37,10 @@ inline void load_residual(const QuantRescale& r, const void* residual, v128_t ad
   added[1] = wasm_f32x4_mul(wasm_f32x4_convert_i32x4(wasm_i32x4_extend_high_i16x8(centred)), scale);
 }
 
-inline v128_t look_up(const QuantRescale& r, v128_t s) {
-  const v128_t low = wasm_f32x4_splat(static_cast<float>(-r.index_zero));
-  const v128_t high = wasm_f32x4_splat(static_cast<float>(kActivationEntries - 1 - r.index_zero));
-  const v128_t index = wasm_i32x4_trunc_sat_f32x4(clamp_f32x4(wasm_f32x4_nearest(s), low, high));
-  const float* zero = r.table + r.index_zero;
-  return wasm_f32x4_make(zero[wasm_i32x4_extract_lane(index, 0)], zero[wasm_i32x4_extract_lane(index, 1)],
-                         zero[wasm_i32x4_extract_lane(index, 2)], zero[wasm_i32x4_extract_lane(index, 3)]);
-}
-
 // Eight outputs. The bounds lie within what the dtype holds (checked at load), so narrowing does not saturate.
-inline void rescale_eight(const QuantRescale& r, v128_t sum0, v128_t sum1, const float* multiplier,
-                          const void* residual, void* y) {
+inline void rescale_eight(const QuantRescale& r, v128_t sum0, v128_t sum1, int64_t column, const void* residual,
+                          void* y) {
+  const float* multiplier = r.multiplier + column;
   v128_t s[2] = {wasm_f32x4_mul(wasm_f32x4_convert_i32x4(sum0), wasm_v128_load(multiplier)),
                  wasm_f32x4_mul(wasm_f32x4_convert_i32x4(sum1), wasm_v128_load(multiplier + 4))};
   v128_t added[2];
@@ -57,9 +50,12 @@ inline void rescale_eight(const QuantRescale& r, v128_t sum0, v128_t sum1, const
     s[0] = wasm_f32x4_add(s[0], added[0]);
     s[1] = wasm_f32x4_add(s[1], added[1]);
   }
-  if (r.table != nullptr) {
-    s[0] = look_up(r, s[0]);
-    s[1] = look_up(r, s[1]);
+  if (r.computes) {
+    const v128_t same = wasm_f32x4_splat(r.gain_of_all);
+    const v128_t gain0 = r.gain != nullptr ? wasm_v128_load(r.gain + column) : same;
+    const v128_t gain1 = r.gain != nullptr ? wasm_v128_load(r.gain + column + 4) : same;
+    s[0] = wasm_f32x4_mul(exact_activation(r.activation, s[0]), gain0);
+    s[1] = wasm_f32x4_mul(exact_activation(r.activation, s[1]), gain1);
     if (has_residual && r.residual_after) {
       s[0] = wasm_f32x4_add(s[0], added[0]);
       s[1] = wasm_f32x4_add(s[1], added[1]);
@@ -87,12 +83,12 @@ inline const void* bytes_at(const void* base, int64_t bytes) {
 }
 
 // The same for fewer than eight, by way of copies.
-[[gnu::noinline]] void rescale_few(const QuantRescale& r, v128_t sum0, v128_t sum1, const float* multiplier,
-                                   int32_t count, const void* residual, void* y) {
+[[gnu::noinline]] void rescale_few(const QuantRescale& r, v128_t sum0, v128_t sum1, int64_t column, int32_t count,
+                                   const void* residual, void* y) {
   alignas(16) char in[8] = {};
   alignas(16) char out[32];
   if (residual != nullptr) std::memcpy(in, residual, static_cast<size_t>(count));
-  rescale_eight(r, sum0, sum1, multiplier, in, out);
+  rescale_eight(r, sum0, sum1, column, in, out);
   std::memcpy(y, out, static_cast<size_t>(count) * item_bytes_of(r));
 }
 
@@ -159,11 +155,10 @@ void run_tile(const Block& block, int32_t panel, int32_t first) {
     const int64_t row = block.row + first + r;
     char* y = static_cast<char*>(g.c) + (row * g.c_stride + offset) * item;
     const void* residual = bytes_at(g.residual, row * g.residual_stride + offset);
-    const float* multiplier = g.rescale.multiplier + column;
     if (count == kQuantColumns)
-      rescale_eight(g.rescale, sums[r][0], sums[r][1], multiplier, residual, y);
+      rescale_eight(g.rescale, sums[r][0], sums[r][1], column, residual, y);
     else
-      rescale_few(g.rescale, sums[r][0], sums[r][1], multiplier, count, residual, y);
+      rescale_few(g.rescale, sums[r][0], sums[r][1], column, count, residual, y);
   }
 }
 
@@ -191,10 +186,8 @@ void rescale_sum(const QuantRescale& r, int32_t sum, int32_t column, const void*
   }
   float s = static_cast<float>(sum) * r.multiplier[column];
   if (has_residual && !r.residual_after) s = s + added;
-  if (r.table != nullptr) {
-    const float low = static_cast<float>(-r.index_zero);
-    const float high = static_cast<float>(kActivationEntries - 1 - r.index_zero);
-    s = r.table[r.index_zero + static_cast<int32_t>(clamp_f32(std::nearbyintf(s), low, high))];
+  if (r.computes) {
+    s = exact_activation(r.activation, s) * (r.gain != nullptr ? r.gain[column] : r.gain_of_all);
     if (has_residual && r.residual_after) s = s + added;
   }
   if (r.dtype == DType::kF32) {
@@ -210,9 +203,9 @@ void rescale_sums(const QuantRescale& r, const int32_t* sums, int32_t column, in
   const v128_t sum0 = wasm_v128_load(sums);
   const v128_t sum1 = wasm_v128_load(sums + 4);
   if (count == kQuantColumns)
-    rescale_eight(r, sum0, sum1, r.multiplier + column, residual, y);
+    rescale_eight(r, sum0, sum1, column, residual, y);
   else
-    rescale_few(r, sum0, sum1, r.multiplier + column, count, residual, y);
+    rescale_few(r, sum0, sum1, column, count, residual, y);
 }
 
 int32_t quant_block_rows(int32_t m, int32_t k) {

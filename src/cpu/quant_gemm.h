@@ -7,7 +7,7 @@
 //
 // An output is made of its sum as follows, each operation rounded to f32 by itself (never fused):
 //   s = f32(sum) * multiplier[column] (+ f32(residual - residual_zero) * residual_multiplier, before the activation)
-//   with a table: s = table[round(s) + index_zero, clamped to the table] (+ the residual, after it)
+//   with an activation: s = activation(s) * gain (+ the residual, after it)      cpu/exact_activation.h
 //   8-bit:  y = clamp(round(s), low, high) + zero      round: half to even, as ONNX's QuantizeLinear
 //   f32:    y = clamp(s, low, high)
 // onnxruntime rescales in the same way (a float multiplication, nearest even), so results agree but for ties.
@@ -17,17 +17,19 @@
 #include <cstdint>
 
 #include "base/dtype.h"
+#include "cpu/activation_kind.h"
 #include "cpu/parallel.h"
 
 namespace kiln {
 
-constexpr int32_t kQuantColumns = 8;          // of a panel of weights
-constexpr int32_t kActivationEntries = 1024;  // of a table
+constexpr int32_t kQuantColumns = 8;  // of a panel of weights
 
 struct QuantRescale {
   const float* multiplier = nullptr;  // a column, padded to whole panels
-  const float* table = nullptr;       // kActivationEntries, or null
-  int32_t index_zero = 0;             // the entry of 0
+  Activation activation;              // what bounds are not enough for
+  bool computes = false;              // that activation
+  float gain_of_all = 1;              // times what it gives
+  const float* gain = nullptr;        // or one a column
   float low = 0, high = 0;
   int32_t zero = 0;
   DType dtype = DType::kU8;  // of y: kU8, kI8 or kF32

@@ -30,31 +30,6 @@ struct Dequantized {
 
 bool is_byte(DType dtype) { return dtype == DType::kU8 || dtype == DType::kI8; }
 
-// Values below `low` and above `high` give the same output as these do; between them the function is tabulated.
-struct TableRange {
-  float low, high;
-};
-TableRange table_range(const Activation& activation, const Scale& y) {
-  constexpr int kPoints = 8192;
-  constexpr double kSame = 0.25;  // of a step of y
-  const int32_t lowest = (y.dtype == DType::kI8 ? -128 : 0) - y.zero;
-  const double largest = std::max(std::abs(lowest), std::abs(lowest + 255)) * static_cast<double>(y.scale);
-  const bool is_leaky = activation.kind == static_cast<int32_t>(ActivationKind::kLeakyRelu);
-  const double slope = is_leaky ? std::max(std::fabs(static_cast<double>(activation.a)), 1e-3) : 1;
-  const double reach = 16 + 2 * largest / slope;
-  const auto output = [&](int i) {
-    const double x = reach * (2.0 * i / kPoints - 1);
-    return std::clamp(apply_activation(activation, x) / y.scale, double(lowest), double(lowest + 255));
-  };
-  int low = 0;
-  int high = kPoints;
-  while (low < kPoints && std::fabs(output(low + 1) - output(0)) < kSame) ++low;
-  while (high > 0 && std::fabs(output(high - 1) - output(kPoints)) < kSame) --high;
-  if (low >= high) return {-1, 1};
-  const double step = 2 * reach / kPoints;
-  return {static_cast<float>(-reach + low * step), static_cast<float>(-reach + high * step)};
-}
-
 class Fuser {
  public:
   Fuser(Graph& graph, const OpRegistry& ops) : rewriter_(graph, ops) {}
@@ -291,6 +266,28 @@ class Fuser {
     return filters;
   }
 
+  // A Mul by one positive constant a channel, the only reader of `id`, all of whose readers quantise.
+  struct Gain {
+    int node;
+    std::vector<float> values;
+  };
+
+  std::optional<Gain> gain_behind(ValueId id) {
+    const int n = rewriter_.sole_consumer(id, "Mul");
+    if (n < 0 || has_attr(rewriter_.node(n), "activation")) return std::nullopt;
+    const Shape& shape = rewriter_.value(id).shape;
+    if (shape.rank == 0 || !(rewriter_.value(rewriter_.output(n)).shape == shape)) return std::nullopt;
+    const auto values = channel_constant(graph(), other_input(rewriter_.node(n), id), shape.rank, shape.rank - 1,
+                                         shape[shape.rank - 1]);
+    if (!values || !quantized(rewriter_.output(n)) || !can_take(rewriter_.output(n))) return std::nullopt;
+    Gain gain{n, {}};
+    for (double value : *values) {
+      if (!(value > 0) || !std::isfinite(value)) return std::nullopt;
+      gain.values.push_back(static_cast<float>(value));
+    }
+    return gain;
+  }
+
   Result<bool> fuse_product(int n) {
     const NodeView view = rewriter_.view(n);
     if (view.node().outputs.size() != 1 || !view.node().domain.empty()) return false;
@@ -304,14 +301,15 @@ class Fuser {
       residual = dequantized(view.node().inputs[3]);
       if (!residual) return false;
     }
-    const ValueId y = view.node().outputs[0];
+    const ValueId out = view.node().outputs[0];
+    const std::optional<Gain> gain = residual ? std::nullopt : gain_behind(out);
+    const ValueId y = gain ? rewriter_.output(gain->node) : out;
     std::optional<Scale> scale = quantized(y);
     if (scale && !can_take(y)) scale.reset();
-    const Activation activation = read_activation(view.node());
-    const bool has_table = activation.kind > static_cast<int32_t>(ActivationKind::kClip);
-    if (has_table && !scale) return false;
+    if (gain && !scale) return false;
     const bool is_after = view.attr_string("residual", "before_activation") == "after_activation";
-    if (residual && is_after && !has_table && activation.kind != 0) return false;
+    const bool is_clip = view.attr_string("activation", "") == "Clip";
+    if (residual && is_after && is_clip) return false;
 
     Node node;
     node.op = "QuantConv";
@@ -337,16 +335,16 @@ class Fuser {
       node.attrs["y_scale"] = scale->scale;
       node.attrs["y_zero"] = int64_t{scale->zero};
     }
-    if (has_table) {
-      const TableRange range = table_range(activation, *scale);
-      node.attrs["table_low"] = range.low;
-      node.attrs["table_high"] = range.high;
-    }
     const std::string base = rewriter_.value(y).name;
     node.inputs = {x->value, rewriter_.add_constant(base + ".weights", filters->values), kNoValue,
                    residual ? residual->value : kNoValue,
                    rewriter_.add_constant(base + ".weight_scales", vector_of(filters->scales))};
     if (!filters->bias.empty()) node.inputs[2] = rewriter_.add_constant(base + ".bias", vector_of(filters->bias));
+    if (gain) {
+      node.inputs.push_back(rewriter_.add_constant(base + ".gain", vector_of(gain->values)));
+      rewriter_.set_output(n, 0, y);  // the Mul is part of it
+      rewriter_.remove(gain->node);
+    }
     replace(n, std::move(node), scale.has_value());
     return true;
   }

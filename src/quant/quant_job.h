@@ -16,8 +16,9 @@ inline constexpr const char* kRangeMethods[] = {"search", "minmax", "percentile"
 // What was seen of one value over the calibration set.
 struct ValueStats {
   double min = 0, max = 0;
-  std::vector<double> histogram;     // counts over [min, max], bins of one width
-  std::vector<double> channel_mean;  // over everything but the last axis; empty for rank 0 and 1
+  std::vector<double> histogram;                 // counts over [min, max], bins of one width
+  std::vector<double> channel_mean;              // over everything but the last axis; empty for rank 0 and 1
+  std::vector<double> channel_min, channel_max;  // the same
 };
 
 struct CalibrationStats {

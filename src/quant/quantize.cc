@@ -34,6 +34,7 @@ class Quantizer {
       find_head();
       choose_nodes();
       KILN_TRY(group_scales());
+      equalize();
       for (size_t n = 0; n < num_nodes; ++n) {
         if (product_macs(view(n)) > 0) report(n);
       }
@@ -172,12 +173,6 @@ class Quantizer {
     return std::any_of(inputs.begin(), inputs.end(), [&](size_t i) { return node(n).inputs[i] == id; });
   }
 
-  // An activation that is a table needs an 8-bit output.
-  bool has_table(size_t n) {
-    const std::string activation = view(n).attr_string("activation", "");
-    return roles_[n] == Role::kProduct && !activation.empty() && activation != "Clip";
-  }
-
   bool is_quantized(ValueId id) { return id != kNoValue && group_of_[static_cast<size_t>(id)] >= 0; }
 
   // ---- scales: values that only move into each other share one ----
@@ -207,8 +202,6 @@ class Quantizer {
         const ValueId id = node(n).inputs[i];
         group_of_[static_cast<size_t>(id)] = id;
       }
-      const ValueId out = node(n).outputs[0];
-      if (has_table(n)) group_of_[static_cast<size_t>(out)] = out;
     }
     for (size_t n = 0; n < roles_.size(); ++n) {
       if (!is_int8_[n] || (roles_[n] != Role::kMove && roles_[n] != Role::kJoin)) continue;
@@ -238,6 +231,117 @@ class Quantizer {
     return {};
   }
 
+  // ---- channels of very different ranges: each is scaled before it is rounded, and back in its readers' weights ----
+
+  // An int8 product without residual makes it, and int8 products alone read it, as their input.
+  bool can_equalize(ValueId id) {
+    const int maker = producer(id);
+    if (maker < 0 || rewriter_.is_output(id) || rewriter_.consumers(id).empty()) return false;
+    const auto m = static_cast<size_t>(maker);
+    if (!is_int8_[m] || roles_[m] != Role::kProduct || view(m).has_input(3)) return false;
+    for (int reader : rewriter_.consumers(id)) {
+      const auto r = static_cast<size_t>(reader);
+      if (!is_int8_[r] || roles_[r] != Role::kProduct || node(r).inputs[0] != id) return false;
+      if (std::count(node(r).inputs.begin(), node(r).inputs.end(), id) != 1) return false;
+    }
+    return true;
+  }
+
+  // What rounding does to the sums of the readers of `id`, as a variance: of x, whose channels are scaled by `gains`
+  // into `range`, and of the weights, which are scaled back. Values of a channel are taken to reach three deviations.
+  double rounding_noise(ValueId id, const std::vector<double>& reach, const std::vector<double>& gains,
+                        const Range& range) {
+    const double x_step = (range.high - range.low) / 255;
+    double noise = 0;
+    for (int reader : rewriter_.consumers(id)) {
+      const auto r = static_cast<size_t>(reader);
+      const float* w = view(r).constant(1)->as<float>();
+      const auto filters = static_cast<size_t>(view(r).constant(1)->shape()[filter_axis(r)]);
+      std::vector<double> largest(filters, 0);
+      std::vector<double> power(filters, 0);
+      for_each_weight(r, [&](int64_t o, int64_t channel, int64_t place) {
+        const auto c = static_cast<size_t>(channel);
+        const double value = w[place] / gains[c];
+        const double deviation = reach[c] * gains[c] / 3;
+        noise += x_step * x_step * value * value;
+        largest[static_cast<size_t>(o)] = std::max(largest[static_cast<size_t>(o)], std::fabs(value));
+        power[static_cast<size_t>(o)] += deviation * deviation;
+      });
+      for (size_t o = 0; o < filters; ++o) noise += largest[o] * largest[o] / (127.0 * 127) * power[o];
+    }
+    return noise;
+  }
+
+  // Scales channels towards one range, as far as rounding of x and of the weights together gains from it: all the way
+  // where depthwise convolutions read them, whose weights have a scale a channel.
+  void equalize() {
+    constexpr double kMostGain = 256;
+    constexpr double kWorth = 0.8;  // of the noise without
+    for (size_t v = 0; v < group_of_.size(); ++v) {
+      const auto id = static_cast<ValueId>(v);
+      if (group_of_[v] < 0 || !can_equalize(id)) continue;
+      const auto found = job_.stats.values.find(rewriter_.value(id).name);
+      if (found == job_.stats.values.end()) continue;
+      const ValueStats& stats = found->second;
+      const Shape& shape = rewriter_.value(id).shape;
+      const auto channels = static_cast<size_t>(shape[shape.rank - 1]);
+      if (stats.channel_max.size() != channels || stats.channel_min.size() != channels) continue;
+      const Range whole = ranges_[root(id)];
+      const double widest = std::max(whole.high, -whole.low);
+      if (!(widest > 0)) continue;
+      std::vector<double> reach(channels);
+      for (size_t c = 0; c < channels; ++c) {
+        reach[c] = std::max(std::min(stats.channel_max[c], whole.high), -std::max(stats.channel_min[c], whole.low));
+        reach[c] = std::max(reach[c], widest / kMostGain);
+      }
+      std::vector<double> gains(channels, 1);
+      double least = kWorth * rounding_noise(id, reach, gains, whole);
+      for (double power : {0.25, 0.5, 0.75, 1.0}) {
+        // How far the lower ends may reach: where they are short, as of SiLU, large gains would make them long.
+        for (double share : {1.0, 0.5, 0.25, 0.1}) {
+          Range after;
+          for (size_t c = 0; c < channels; ++c) {
+            const double low = std::max(stats.channel_min[c], whole.low);
+            const double high = std::min(stats.channel_max[c], whole.high);
+            gains[c] = std::pow(widest / reach[c], power);
+            if (low < 0) gains[c] = std::max(1.0, std::min(gains[c], share * widest / -low));
+            after.low = std::min(after.low, low * gains[c]);
+            after.high = std::max(after.high, high * gains[c]);
+          }
+          const double noise = rounding_noise(id, reach, gains, after);
+          if (noise >= least) continue;
+          least = noise;
+          gains_[id] = gains;
+          ranges_[root(id)] = after;
+        }
+      }
+    }
+  }
+
+  double gain_of(ValueId id, int64_t channel) {
+    const auto found = gains_.find(id);
+    return found == gains_.end() ? 1 : found->second[static_cast<size_t>(channel)];
+  }
+
+  // body(filter, channel of x, place in the constant) for every weight of a product.
+  template <typename Body>
+  void for_each_weight(size_t n, const Body& body) {
+    const NodeView product = view(n);
+    const Shape& w = product.constant(1)->shape();
+    const int axis = filter_axis(n);
+    const int64_t filters = w[axis];
+    const int64_t depth = w.num_elements() / filters;
+    const bool is_conv = product.node().op == "Conv";
+    const int64_t group = is_conv ? product.attr_int("group", 1) : 1;
+    const int64_t channels = is_conv ? w[1] : depth;
+    for (int64_t o = 0; o < filters; ++o) {
+      for (int64_t i = 0; i < depth; ++i) {
+        const int64_t channel = is_conv ? o / (filters / group) * channels + i / (depth / channels) : i;
+        body(o, channel, axis == 0 ? o * depth + i : i * filters + o);
+      }
+    }
+  }
+
   Result<bool> ranges_are_near(ValueId in, ValueId out) {
     KILN_ASSIGN(const ValueStats* a, stats_of(in));
     KILN_ASSIGN(const ValueStats* b, stats_of(out));
@@ -262,7 +366,6 @@ class Quantizer {
     const Tensor& w = *product.constant(1);
     const int axis = filter_axis(n);
     const int64_t filters = w.shape()[axis];
-    const int64_t depth = w.num_elements() / filters;
     const ValueId x = product.node().inputs[0];
     const ByteScale x_scale = scale_of(x);
     const bool is_conv = product.node().op == "Conv";
@@ -273,35 +376,35 @@ class Quantizer {
       if (given) bias = *given;
     }
     KILN_ASSIGN(const ValueStats* stats, stats_of(x));
-    const int64_t group = is_conv ? product.attr_int("group", 1) : 1;
-    const int64_t channels = is_conv ? w.shape()[1] : depth;
-    const bool has_means = static_cast<int64_t>(stats->channel_mean.size()) == channels * group;
+    const Shape& x_shape = product.input_shape(0);
+    const bool has_means = static_cast<int64_t>(stats->channel_mean.size()) == x_shape[x_shape.rank - 1];
 
+    // What is rounded are the weights of the scaled channels.
+    std::vector<double> largest(static_cast<size_t>(filters), 0);
+    for_each_weight(n, [&](int64_t o, int64_t channel, int64_t place) {
+      double& most = largest[static_cast<size_t>(o)];
+      most = std::max(most, std::fabs(w.as<float>()[place] / gain_of(x, channel)));
+    });
     auto record = std::make_shared<QuantizedConstant>();
     auto values = std::make_shared<Tensor>(DType::kI8, w.shape());
     auto scales = std::make_shared<Tensor>(DType::kF32, Shape{filters});
     Tensor rounded(DType::kF32, w.shape());
     for (int64_t o = 0; o < filters; ++o) {
-      const auto place = [&](int64_t i) { return axis == 0 ? o * depth + i : i * filters + o; };
-      double largest = 0;
-      for (int64_t i = 0; i < depth; ++i) largest = std::max(largest, std::fabs(double{w.as<float>()[place(i)]}));
       // The bias must fit 30 bits in units of both scales.
       const double least = std::fabs(bias[static_cast<size_t>(o)]) / (double{x_scale.scale} * (1 << 29));
-      const auto scale = static_cast<float>(std::max({largest / 127, least, 1e-12}));
-      scales->as<float>()[o] = scale;
-      double mean_error = 0;
-      for (int64_t i = 0; i < depth; ++i) {
-        const float value = w.as<float>()[place(i)];
-        const auto level = static_cast<int8_t>(std::clamp(std::nearbyint(value / scale), -127.0f, 127.0f));
-        values->as<int8_t>()[place(i)] = level;
-        rounded.as<float>()[place(i)] = static_cast<float>(level) * scale;
-        if (!has_means) continue;
-        const int64_t channel = is_conv ? o / (filters / group) * channels + i / (depth / channels) : i;
-        mean_error +=
-            (double{rounded.as<float>()[place(i)]} - value) * stats->channel_mean[static_cast<size_t>(channel)];
-      }
-      bias[static_cast<size_t>(o)] -= mean_error;
+      scales->as<float>()[o] = static_cast<float>(std::max({largest[static_cast<size_t>(o)] / 127, least, 1e-12}));
     }
+    for_each_weight(n, [&](int64_t o, int64_t channel, int64_t place) {
+      const float scale = scales->as<float>()[o];
+      const double gain = gain_of(x, channel);
+      const double value = w.as<float>()[place] / gain;
+      const auto level = static_cast<int8_t>(std::clamp(std::nearbyint(value / scale), -127.0, 127.0));
+      values->as<int8_t>()[place] = level;
+      rounded.as<float>()[place] = static_cast<float>(level) * scale;
+      if (!has_means) return;
+      const double mean = stats->channel_mean[static_cast<size_t>(channel)] * gain;
+      bias[static_cast<size_t>(o)] -= (double{rounded.as<float>()[place]} - value) * mean;
+    });
     record->values = values;
     record->scale = scales;
     record->axis = axis;
@@ -362,14 +465,18 @@ class Quantizer {
       const std::string name = rewriter_.value(id).name;
       const bool keeps_name = rewriter_.is_output(id) || rewriter_.is_input(id);
       if (!keeps_name) rewriter_.value(id).name = name + ".float";
-      const ValueId real = add_pair(id, scale_of(id), producer(id), keeps_name ? name + ".dequantized" : name);
-      if (!keeps_name) rewriter_.value(real).name = name;  // it was taken when add_pair asked for it
+      const bool is_scaled = gains_.count(id) > 0;
+      const ValueId from = is_scaled ? multiply(id, id, name + ".scaled", false) : id;
+      const ValueId real =
+          add_pair(from, scale_of(id), producer(id), keeps_name || is_scaled ? name + ".dequantized" : name);
+      if (!keeps_name && !is_scaled) rewriter_.value(real).name = name;  // it was taken when add_pair asked for it
       for (int reader : readers) {
         for (size_t i = 0; i < rewriter_.node(reader).inputs.size(); ++i) {
           if (rewriter_.input(reader, i) == id) rewriter_.set_input(reader, i, real);
         }
       }
       replaced_[id] = real;
+      if (is_scaled && job_.observes) shown_[id] = multiply(id, real, name, true);
     }
     // Concat inputs of another scale are brought to the output's.
     for (size_t n = 0; n < num_nodes; ++n) {
@@ -384,6 +491,19 @@ class Quantizer {
         rewriter_.set_input(static_cast<int>(n), i, rescaled);
       }
     }
+  }
+
+  // `from` times the gains of the channels of `id`, or back.
+  ValueId multiply(ValueId id, ValueId from, const std::string& name, bool back) {
+    const Value value = rewriter_.value(from);
+    std::vector<double> factors = gains_.at(id);
+    for (double& factor : factors) factor = back ? 1 / factor : factor;
+    const ValueId constant =
+        rewriter_.add_constant(name + ".gain", make_f32(Shape{static_cast<int64_t>(factors.size())}, factors));
+    const ValueId made = rewriter_.add_value(name, DType::kF32, value.shape);
+    rewriter_.value(made).name = name;  // free by now, though taken when it was asked for
+    rewriter_.add_node_after(producer(from), make_node("Mul", 13, name, {from, constant}, made));
+    return made;
   }
 
   ValueId original(ValueId real) {
@@ -425,7 +545,10 @@ class Quantizer {
     for (const ValueId id : interesting) {
       const auto found = replaced_.find(id);
       const bool has_name = rewriter_.is_output(id) || rewriter_.is_input(id);
-      const ValueId shown = found != replaced_.end() && !has_name ? found->second : id;
+      const auto again = shown_.find(id);
+      const ValueId shown = again != shown_.end()                   ? again->second
+                            : found != replaced_.end() && !has_name ? found->second
+                                                                    : id;
       if (std::find(graph().outputs.begin(), graph().outputs.end(), shown) == graph().outputs.end()) {
         added_outputs_.push_back(shown);
       }
@@ -439,9 +562,11 @@ class Quantizer {
   std::vector<Role> roles_;
   std::vector<bool> is_int8_;
   std::set<size_t> head_;
-  std::vector<ValueId> group_of_;        // by value: another of its group, itself, or -1 if it stays real
-  std::map<ValueId, Range> ranges_;      // by root
-  std::map<ValueId, ValueId> replaced_;  // value -> what its readers read now
+  std::vector<ValueId> group_of_;                 // by value: another of its group, itself, or -1 if it stays real
+  std::map<ValueId, Range> ranges_;               // by root
+  std::map<ValueId, std::vector<double>> gains_;  // a channel
+  std::map<ValueId, ValueId> shown_;              // scaled values -> what they are in real numbers
+  std::map<ValueId, ValueId> replaced_;           // value -> what its readers read now
   std::map<std::string, std::pair<ValueId, ValueId>> constants_;
   std::vector<ValueId> added_outputs_;
 };

@@ -15,7 +15,9 @@ namespace kiln {
 // inputs gets QuantizeLinear -> DequantizeLinear with a scale chosen from the statistics of the calibration set;
 // weights get a symmetric scale a filter, and the bias takes back the mean error of rounding them (M. Nagel et al.,
 // "Data-Free Quantization Through Weight Equalization and Bias Correction", 2019, section 4.2: the mean of the input
-// is measured here). fuse_quantized makes 8-bit operators of that.
+// is measured here). Channels whose ranges differ are scaled by themselves before they are rounded, and back in the
+// weights that read them (cross-layer equalisation, same paper, section 4.1; any activation may stand between, since
+// the scaling comes after it). fuse_quantized makes 8-bit operators of that.
 Result<int> quantize(Graph& graph, const OpRegistry& ops);
 
 }  // namespace kiln

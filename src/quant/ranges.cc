@@ -49,18 +49,35 @@ double squared_error(const Bins& bins, const Range& range) {
   return error;
 }
 
-Range scaled(const Range& range, double factor) { return {range.low * factor, range.high * factor}; }
+// Factors of a range's ends that are tried.
+struct Factors {
+  double from, to, step;
+};
 
-Range least_error(const Bins& bins, const Range& start, double from, double to, double step) {
+// The range with the least cost, first of all factors of the upper end, then of the lower one, and once more: the ends
+// are not scaled together, since one may be a tail and the other, as of SiLU, where most values lie.
+template <typename Cost>
+Range least_cost(const Range& start, const Factors& factors, const Cost& cost) {
   Range best = start;
-  double least = INFINITY;
-  for (double factor = from; factor < to + step / 2; factor += step) {
-    const double error = squared_error(bins, scaled(start, factor));
-    if (error >= least) continue;
-    least = error;
-    best = scaled(start, factor);
+  double least = cost(best);
+  for (int round = 0; round < 2; ++round) {
+    for (double Range::*end : {&Range::high, &Range::low}) {
+      if (start.*end == 0) continue;
+      Range candidate = best;
+      for (double factor = factors.from; factor < factors.to + factors.step / 2; factor += factors.step) {
+        candidate.*end = start.*end * factor;
+        const double found = cost(candidate);
+        if (found >= least) continue;
+        least = found;
+        best = candidate;
+      }
+    }
   }
   return best;
+}
+
+Range least_error(const Bins& bins, const Range& start, const Factors& factors) {
+  return least_cost(start, factors, [&](const Range& range) { return squared_error(bins, range); });
 }
 
 // Kullback-Leibler divergence of the clipped distribution from what rounding to 256 levels leaves of it.
@@ -106,15 +123,7 @@ double divergence(const Bins& bins, const Range& range) {
 }
 
 Range least_divergence(const Bins& bins, const Range& start) {
-  Range best = start;
-  double least = INFINITY;
-  for (double factor = 0.1; factor < 1.005; factor += 0.01) {
-    const double found = divergence(bins, scaled(start, factor));
-    if (found >= least) continue;
-    least = found;
-    best = scaled(start, factor);
-  }
-  return best;
+  return least_cost(start, {0.3, 1, 0.01}, [&](const Range& range) { return divergence(bins, range); });
 }
 
 }  // namespace
@@ -135,11 +144,11 @@ Range choose_range(const ValueStats& stats, RangeMethod method) {
     case RangeMethod::kPercentile:
       return cut_tails(bins, stats, 1e-5);
     case RangeMethod::kMse:
-      return least_error(bins, all, 0.2, 1, 0.01);
+      return least_error(bins, all, {0.2, 1, 0.01});
     case RangeMethod::kEntropy:
       return least_divergence(bins, all);
     default:
-      return least_error(bins, cut_tails(bins, stats, 1e-6), 0.7, 1.3, 0.01);
+      return least_error(bins, cut_tails(bins, stats, 1e-6), {0.7, 1.3, 0.01});
   }
 }
 

@@ -10,8 +10,9 @@ constexpr double kFloat = 25e3;
 constexpr double kInt8 = 38e3;
 constexpr double kDepthwiseFloat = 7e3;
 constexpr double kDepthwiseInt8 = 7.5e3;
-constexpr double kRescale = 1.5e3;  // outputs a microsecond
-constexpr double kColumns = 8;      // of the register tile: fewer filters cost as many
+constexpr double kRescale = 4e3;  // outputs a microsecond
+constexpr double kStore = 4e3;    // the same of real numbers, four times the bytes
+constexpr double kColumns = 8;    // of the register tile: fewer filters cost as many
 
 }  // namespace
 
@@ -28,7 +29,7 @@ PredictedTimes predict_times(const NodeView& product) {
   }
   const auto filters = static_cast<double>(y[y.rank - 1]);
   const double padded = filters < kColumns ? kColumns / filters : 1;
-  times.float_us = padded * macs / kFloat;
+  times.float_us = padded * macs / kFloat + outputs / kStore;
   times.int8_us = padded * macs / kInt8 + outputs / kRescale;
   return times;
 }

@@ -15,6 +15,9 @@ export interface ValueStatistics {
   readonly histogram: Float64Array;
   /** Mean over all axes but the last; empty for rank 0 and 1. */
   readonly channel_mean: Float64Array;
+  /** Lowest and highest element of each channel; empty for rank 0 and 1. */
+  readonly channel_min: Float64Array;
+  readonly channel_max: Float64Array;
   /** Index of the sample that reaches furthest from 0. */
   readonly widest_sample: number;
 }
@@ -56,20 +59,24 @@ export interface Counts {
   readonly max: number;
   readonly histogram: Float64Array;
   readonly channel_sum: Float64Array;
+  readonly channel_min: Float64Array;
+  readonly channel_max: Float64Array;
   rows: number;
 }
 
 /** Empty counts; `channels` is the last axis, or 0 for none. */
 export function make_counts({ min, max }: Pick<Range, 'min' | 'max'>, channels: number): Counts {
   const channel_sum = new Float64Array(channels);
-  return { min, max, histogram: new Float64Array(kBins), channel_sum, rows: 0 };
+  const channel_min = new Float64Array(channels).fill(Infinity);
+  const channel_max = new Float64Array(channels).fill(-Infinity);
+  return { min, max, histogram: new Float64Array(kBins), channel_sum, channel_min, channel_max, rows: 0 };
 }
 
 const kScratch = new Uint32Array(kBins); // integers count faster than the f64 that hold any sum
 
 /** Counts elements, rows of channels. What lies outside the range goes into the outer bins. */
 export function add_counts(counts: Counts, data: Float32Array): void {
-  const { min, max, histogram, channel_sum } = counts;
+  const { min, max, histogram, channel_sum, channel_min, channel_max } = counts;
   const channels = channel_sum.length;
   kScratch.fill(0);
   const scale = max > min ? kBins / (max - min) : 0;
@@ -80,7 +87,12 @@ export function add_counts(counts: Counts, data: Float32Array): void {
   for (let bin = 0; bin < kBins; ++bin) histogram[bin]! += kScratch[bin]!;
   if (channels === 0) return;
   for (let row = 0; row < data.length; row += channels) {
-    for (let c = 0; c < channels; ++c) channel_sum[c]! += data[row + c]!;
+    for (let c = 0; c < channels; ++c) {
+      const v = data[row + c]!;
+      channel_sum[c]! += v;
+      if (v < channel_min[c]!) channel_min[c] = v;
+      if (v > channel_max[c]!) channel_max[c] = v;
+    }
   }
   counts.rows += data.length / channels;
 }
@@ -146,18 +158,27 @@ export async function collect_statistics(
     const text = `calibration gave ${samples} samples in the first pass and ${again} in the second; needed: the same ones`;
     throw new KilnError('INVALID_ARGUMENT', text);
   }
-  const values = [...counts].map(([name, { min, max, histogram, channel_sum, rows }]): [string, ValueStatistics] => {
+  const values = [...counts].map(([name, own]): [string, ValueStatistics] => {
+    const { min, max, histogram, channel_sum, channel_min, channel_max, rows } = own;
     const channel_mean = channel_sum.map((sum) => sum / rows);
-    return [name, { min, max, histogram, channel_mean, widest_sample: ranges.get(name)!.widest_sample }];
+    const { widest_sample } = ranges.get(name)!;
+    return [name, { min, max, histogram, channel_mean, channel_min, channel_max, widest_sample }];
   });
   return { samples, values: new Map(values) };
 }
 
 /** The statistics as the compiler reads them (`--calib-stats`). */
 export function statistics_json({ samples, values }: Statistics): string {
-  const entries = [...values].map(([name, { min, max, histogram, channel_mean }]) => [
+  const entries = [...values].map(([name, { min, max, histogram, channel_mean, channel_min, channel_max }]) => [
     name,
-    { min, max, histogram: Array.from(histogram), channel_mean: Array.from(channel_mean) },
+    {
+      min,
+      max,
+      histogram: Array.from(histogram),
+      channel_mean: Array.from(channel_mean),
+      channel_min: Array.from(channel_min),
+      channel_max: Array.from(channel_max),
+    },
   ]);
   return JSON.stringify({ version: 1, samples, values: Object.fromEntries(entries) as object });
 }

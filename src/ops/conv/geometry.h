@@ -22,7 +22,8 @@ Image make_image(const TensorRef& tensor, bool is_nhwc);
 // from each other, no empty dim, and positions within 32 bits. `strided`: x, residual and y may be channel
 // views.
 Status check_images(const KernelArgs& args, bool strided);
-// That the output size follows from kernel, strides and pads, batch and channels fit, and positions stay within 32 bits.
+// That the output size follows from kernel, strides and pads, batch and channels fit, and positions stay within 32
+// bits.
 Status check_window(const ConvParams& p, const Image& in, const Image& out);
 // Weights in ONNX order that fit x and y.
 Status check_weights(const KernelArgs& args);

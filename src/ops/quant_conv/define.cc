@@ -13,7 +13,7 @@ void run_plain(const KernelArgs& args);
 
 namespace {
 
-enum Input { kX, kWeights, kBias, kResidual, kWeightScale };
+enum Input { kX, kWeights, kBias, kResidual, kWeightScale, kGain };
 
 struct ByteRange {
   int32_t low, high;
@@ -52,21 +52,14 @@ bool check_quantisation(const NodeView& node, Inference& out) {
     if (!check_scale(node, "r_scale", out)) return false;
     if (!check_zero(node, "r_zero", node.input_dtype(kResidual), out)) return false;
   }
-  const float low = node.attr_float("table_low", 0);
-  const float high = node.attr_float("table_high", 0);
-  const int32_t kind = read_activation(node.node()).kind;
-  if (kind > static_cast<int32_t>(ActivationKind::kClip) && !(low < high && std::isfinite(high - low))) {
-    out.invalid("table_low", std::to_string(low), strf("a finite number below table_high=%g", double{high}));
-    return false;
-  }
   return true;
 }
 
 void infer(const NodeView& node, Inference& out) {
-  if (!out.check_inputs(2, 5)) return;
+  if (!out.check_inputs(2, 6)) return;
   if (!out.check_dtype(kX, {DType::kU8, DType::kI8}) || !out.check_dtype(kWeights, {DType::kI8}) ||
       !out.check_dtype(kBias, {DType::kF32}) || !out.check_dtype(kResidual, {DType::kU8, DType::kI8}) ||
-      !out.check_dtype(kWeightScale, {DType::kF32})) {
+      !out.check_dtype(kWeightScale, {DType::kF32}) || !out.check_dtype(kGain, {DType::kF32})) {
     return;
   }
   const Shape& x = node.input_shape(kX);
@@ -107,6 +100,15 @@ void infer(const NodeView& node, Inference& out) {
     out.invalid("w_scale", std::to_string(scale), "finite numbers above 0");
     return;
   }
+  if (node.has_input(kGain)) {
+    if (node.input_shape(kGain).num_elements() != w[0] || node.has_input(kResidual) ||
+        output_dtype(node) == DType::kF32) {
+      out.invalid("y_gain", print_shape(node.input_shape(kGain)),
+                  "one a filter, without a residual, for an 8-bit output");
+      return;
+    }
+    if (out.need_constant(kGain, "y_gain") == nullptr) return;
+  }
   if (!check_quantisation(node, out)) return;
   out.set_output(0, output_dtype(node), y);
 }
@@ -142,16 +144,11 @@ QuantConvParams params_of(const NodeView& node, int64_t out_size[3]) {
   p.y_zero = y == DType::kF32 ? 0 : static_cast<int32_t>(node.attr_int("y_zero", 0));
   p.r_scale = node.attr_float("r_scale", 1);
   p.r_zero = static_cast<int32_t>(node.attr_int("r_zero", 0));
-  p.sum_unit = p.y_unit;
   const Activation& act = p.conv.activation;
-  const bool is_clip = act.kind == static_cast<int32_t>(ActivationKind::kClip);
-  p.has_table = act.kind != 0 && !is_clip;
-  if (p.has_table != 0) {
-    const double low = node.attr_float("table_low", 0);
-    const double high = node.attr_float("table_high", 0);
-    p.sum_unit = static_cast<float>((high - low) / (kActivationEntries - 1));
-    p.index_zero = static_cast<int32_t>(std::clamp(std::nearbyint(-low / p.sum_unit), 0.0, kActivationEntries - 1.0));
-  }
+  p.computes = is_computed(act, node.has_input(kGain));
+  p.has_gains = p.computes != 0 && node.has_input(kGain);
+  p.sum_unit = p.computes != 0 ? 1 : p.y_unit;
+  const bool is_clip = act.kind == static_cast<int32_t>(ActivationKind::kClip) && p.computes == 0;
   if (y == DType::kF32) {
     p.low = is_clip ? act.a : -std::numeric_limits<float>::infinity();
     p.high = is_clip ? act.b : std::numeric_limits<float>::infinity();
@@ -224,11 +221,12 @@ Status lower(const NodeView& node, Lowering& out) {
   const int64_t columns = is_depthwise ? filters : int64_t{quant_panels(group_out)} * kQuantColumns * p.conv.group;
 
   auto packed = std::make_shared<Tensor>(DType::kI8, Shape{columns * quant_depth(k)});
-  auto biases = std::make_shared<Tensor>(DType::kI32, Shape{columns});
-  auto multipliers = std::make_shared<Tensor>(DType::kF32, Shape{columns});
-  if (packed->data() == nullptr || biases->data() == nullptr || multipliers->data() == nullptr) {
+  auto all_columns = std::make_shared<Tensor>(DType::kI32, Shape{columns * (p.has_gains != 0 ? 3 : 2)});
+  if (packed->data() == nullptr || all_columns->data() == nullptr) {
     return {Code::kOutOfMemory, "no memory for packed weights", node.node().name};
   }
+  auto* biases = all_columns->as<int32_t>();
+  auto* multipliers = all_columns->as<float>() + columns;
   if (is_depthwise)
     pack_depthwise(w, packed.get());
   else
@@ -239,21 +237,18 @@ Status lower(const NodeView& node, Lowering& out) {
     int64_t sum = 0;
     for (int64_t i = 0; i < k; ++i) sum += w.as<int8_t>()[o * k + i];
     const int64_t column = is_depthwise ? o : o / group_out * (columns / p.conv.group) + o % group_out;
-    biases->as<int32_t>()[column] = column_bias(p, bias != nullptr ? bias->as<float>()[o] : 0, scales[o], sum);
-    multipliers->as<float>()[column] = column_multiplier(p, scales[o]);
-  }
-  Operand spec;
-  if (p.has_table != 0) {
-    auto tensor = std::make_shared<Tensor>(DType::kF32, Shape{kSpecFloats});
-    *tensor->as<TableSpec>() = table_spec(p);
-    spec.packed = std::move(tensor);
+    biases[column] = column_bias(p, bias != nullptr ? bias->as<float>()[o] : 0, scales[o], sum);
+    const float gain = node.constant(kGain) != nullptr ? node.constant(kGain)->as<float>()[o] : 1;
+    multipliers[column] = column_multiplier(p, scales[o]) * (p.computes != 0 ? 1 : gain);
+    if (p.has_gains != 0) multipliers[columns + column] = column_gain(p, gain);
   }
   const ValueId residual = node.has_input(kResidual) ? node.node().inputs[kResidual] : kNoValue;
   out.kernel = is_depthwise ? "quant_conv_depthwise" : "quant_conv_gemm";
   out.params = pack_params(p);
-  out.inputs = {{node.node().inputs[kX], nullptr},  spec,
-                {kNoValue, std::move(packed)},      {kNoValue, std::move(biases)},
-                {kNoValue, std::move(multipliers)}, {residual, nullptr}};
+  out.inputs = {{node.node().inputs[kX], nullptr},
+                {kNoValue, std::move(packed)},
+                {kNoValue, std::move(all_columns)},
+                {residual, nullptr}};
   out.outputs = node.node().outputs;
   out.macs = x[0] * out_size[0] * out_size[1] * out_size[2] * w.num_elements();
   const auto m = static_cast<int32_t>(x[0] * out_size[1] * out_size[2]);

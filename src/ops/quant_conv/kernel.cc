@@ -13,14 +13,15 @@ namespace {
 using conv::Image;
 using conv::make_image;
 
-enum Input { kX, kSpec, kWeights, kBias, kMultiplier, kResidual };
+enum Input { kX, kWeights, kColumns, kResidual };
 
 QuantRescale rescale_of(const KernelArgs& args) {
   const auto& p = args.params_as<QuantConvParams>();
   const bool has_residual = p.conv.residual != 0;
   QuantRescale r = make_rescale(p, args.out[0].dtype, has_residual ? args.in[kResidual].dtype : DType::kInvalid);
-  r.multiplier = args.in[kMultiplier].as<float>();
-  if (p.has_table != 0) r.table = static_cast<const float*>(args.prepared);
+  const int32_t columns = args.in[kColumns].dims[0] / (p.has_gains != 0 ? 3 : 2);
+  r.multiplier = args.in[kColumns].as<float>() + columns;
+  if (p.has_gains != 0) r.gain = r.multiplier + columns;
   return r;
 }
 
@@ -129,7 +130,7 @@ void run_gemm(const KernelArgs& args) {
   gemm.widen_rows = is_pixelwise(q.conv) ? widen_pixels : widen_windows;
   gemm.rows_context = &w;
   gemm.b = args.in[kWeights].as<int8_t>();
-  gemm.bias = args.in[kBias].as<int32_t>();
+  gemm.bias = args.in[kColumns].as<int32_t>();
   gemm.rescale = rescale_of(args);
   gemm.c = args.out[0].data;
   gemm.c_stride = conv::pixel_stride(args.out[0]);
@@ -173,7 +174,7 @@ void run_depthwise(const KernelArgs& args) {
   std::memset(args.scratch, q.x_zero & 0xff, static_cast<size_t>(x.c));
   const QuantRescale rescale = rescale_of(args);
   const auto* weights = args.in[kWeights].as<int8_t>();
-  const auto* bias = args.in[kBias].as<int32_t>();
+  const auto* bias = args.in[kColumns].as<int32_t>();
   const int32_t taps = p.kernel[1] * p.kernel[2];
   const auto sum = args.in[kX].dtype == DType::kI8 ? sum_taps<true> : sum_taps<false>;
 
@@ -206,18 +207,6 @@ void run_depthwise(const KernelArgs& args) {
   });
 }
 
-// --- tables ---
-
-size_t prepared_bytes(const KernelArgs& args) {
-  return args.params_as<QuantConvParams>().has_table != 0 ? kActivationEntries * sizeof(float) : 0;
-}
-
-void prepare(const KernelArgs& args) {
-  if (args.params_as<QuantConvParams>().has_table == 0) return;
-  const auto& spec = *args.in[kSpec].as<TableSpec>();
-  for (int32_t i = 0; i < kActivationEntries; ++i) static_cast<float*>(args.prepared)[i] = table_entry(spec, i);
-}
-
 // --- checks ---
 
 bool is_vector(const TensorRef& ref, DType dtype, int64_t length) {
@@ -240,16 +229,6 @@ const char* rescale_problem(const KernelArgs& args) {
     if (q.low + static_cast<float>(q.y_zero) < lowest || q.high + static_cast<float>(q.y_zero) > lowest + 255) {
       return "quantised bounds";
     }
-  }
-  if (q.has_table != 0) {
-    const TensorRef& spec = args.in[kSpec];
-    if (!is_vector(spec, DType::kF32, kSpecFloats) || spec.data == nullptr) return "table";
-    const float kind = spec.as<TableSpec>()->kind;
-    if (!(kind >= 0 && kind < kNumActivations) || q.index_zero < 0 || q.index_zero >= kActivationEntries) {
-      return "table";
-    }
-  } else if (args.in[kSpec].present()) {
-    return "table";
   }
   return nullptr;
 }
@@ -282,10 +261,11 @@ const char* problem(const KernelArgs& args, bool is_depthwise) {
   const int64_t columns = is_depthwise ? in.c : int64_t{quant_panels(group_out)} * kQuantColumns * p.group;
   int64_t bytes = 0;
   if (__builtin_mul_overflow(columns, quant_depth(k), &bytes) || bytes > INT32_MAX) return "weights";
-  if (!is_vector(args.in[kWeights], DType::kI8, bytes) || !is_vector(args.in[kBias], DType::kI32, columns) ||
-      !is_vector(args.in[kMultiplier], DType::kF32, columns)) {
+  if (!is_vector(args.in[kWeights], DType::kI8, bytes) ||
+      !is_vector(args.in[kColumns], DType::kI32, columns * (q.has_gains != 0 ? 3 : 2))) {
     return "weights";
   }
+
   const uint64_t scratch = is_depthwise
                                ? static_cast<uint64_t>(in.c)
                                : quant_gemm_scratch_bytes(out.n * out.size[1] * out.size[2], static_cast<int32_t>(k));
@@ -295,8 +275,8 @@ const char* problem(const KernelArgs& args, bool is_depthwise) {
 
 Status check(const KernelArgs& args, bool is_depthwise) {
   KILN_TRY(check_params<QuantConvParams>(args));
-  KILN_TRY(check_operands(args, 1, 6, 1));
-  if (args.num_in <= kMultiplier) return corrupt("number of inputs");
+  KILN_TRY(check_operands(args, 1, 4, 1));
+  if (args.num_in <= kColumns) return corrupt("number of inputs");
   KILN_TRY(check_layouts(args, false, false));
   const char* what = problem(args, is_depthwise);
   return what == nullptr ? Status() : corrupt(what);
@@ -309,8 +289,8 @@ Status check_depthwise(const KernelArgs& args) { return check(args, true); }
 
 std::span<const KernelDef> kernels() {
   static const KernelDef kTable[] = {
-      {"quant_conv_gemm", run_gemm, check_gemm, true, true, prepared_bytes, prepare},
-      {"quant_conv_depthwise", run_depthwise, check_depthwise, true, true, prepared_bytes, prepare},
+      {"quant_conv_gemm", run_gemm, check_gemm, true, true},
+      {"quant_conv_depthwise", run_depthwise, check_depthwise, true, true},
   };
   return kTable;
 }

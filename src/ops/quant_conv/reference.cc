@@ -43,12 +43,6 @@ void run_plain(const KernelArgs& args) {
   const bool has_residual = args.num_in > 3 && args.in[3].present();
   const TensorRef residual = has_residual ? args.in[3] : TensorRef{};
   QuantRescale rescale = make_rescale(q, args.out[0].dtype, residual.dtype);
-  float table[kActivationEntries];
-  if (q.has_table != 0) {
-    const TableSpec spec = table_spec(q);
-    for (int32_t i = 0; i < kActivationEntries; ++i) table[i] = table_entry(spec, i);
-    rescale.table = table;
-  }
   const int64_t item = args.out[0].dtype == DType::kF32 ? 4 : 1;
   for (int32_t row = 0; row < y.n * y.size[1] * y.size[2]; ++row) {
     const int32_t ow = row % y.size[2];
@@ -58,8 +52,11 @@ void run_plain(const KernelArgs& args) {
       const float scale = args.in[4].as<float>()[o];
       const int64_t sum = sum_window(args, x, n, oh, ow, o, y.c / q.conv.group) +
                           column_bias(q, bias != nullptr ? bias[o] : 0, scale, 0);
-      const float multiplier = column_multiplier(q, scale);
+      const float gain = args.num_in > 5 && args.in[5].present() ? args.in[5].as<float>()[o] : 1;
+      const float multiplier = column_multiplier(q, scale) * (q.computes != 0 ? 1 : gain);
+      const float out_gain = column_gain(q, gain);
       rescale.multiplier = &multiplier;
+      rescale.gain = q.has_gains != 0 ? &out_gain : nullptr;
       const int64_t offset = static_cast<int64_t>(row) * y.c + o;
       const char* added = has_residual ? residual.as<char>() + offset : nullptr;
       rescale_sum(rescale, static_cast<int32_t>(static_cast<uint64_t>(sum)), 0, added,

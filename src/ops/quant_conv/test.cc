@@ -37,7 +37,7 @@ const Case kCases[] = {
     {"depthwise of few channels", {1, 9, 8, 5}, 5, {3, 3}, {}, {1, 1, 1, 1}, {}, 5},
 };
 
-enum class Form { kPlain, kRelu, kSilu, kResidual, kSiluResidual, kFloat, kSigned };
+enum class Form { kPlain, kRelu, kSilu, kResidual, kSiluResidual, kFloat, kSigned, kGain, kClipGain };
 
 OpTest make_test(const Case& c, Form form, uint64_t seed) {
   const DType byte = form == Form::kSigned ? DType::kI8 : DType::kU8;
@@ -68,6 +68,7 @@ OpTest make_test(const Case& c, Form form, uint64_t seed) {
   else
     test.absent();
   test.constant(random_tensor(Shape{c.filters}, seed + 4, 0.001, 0.02));
+  if (form == Form::kGain || form == Form::kClipGain) test.constant(random_tensor(Shape{c.filters}, seed + 5, 1, 9));
   test.attr("x_scale", 0.02f).attr("x_zero", int64_t{byte == DType::kI8 ? -9 : 100});
   const auto spread = static_cast<float>(std::sqrt(double(k)));
   if (form == Form::kFloat) {
@@ -78,8 +79,11 @@ OpTest make_test(const Case& c, Form form, uint64_t seed) {
   }
   if (has_residual) test.attr("r_scale", 0.05f).attr("r_zero", int64_t{90});
   if (form == Form::kRelu) test.attr("activation", std::string("Clip")).attr("activation_b", spread);
+  if (form == Form::kClipGain) {
+    test.attr("activation", std::string("Clip")).attr("activation_b", 0.3f * spread);
+  }
   if (form == Form::kSilu || form == Form::kSiluResidual) {
-    test.attr("activation", std::string("Silu")).attr("table_low", -8.0f).attr("table_high", 3.0f * spread);
+    test.attr("activation", std::string("Silu"));
   }
   if (form == Form::kSiluResidual) test.attr("residual", std::string("after_activation"));
   if (!c.strides.empty()) test.ints("strides", c.strides);
@@ -89,8 +93,8 @@ OpTest make_test(const Case& c, Form form, uint64_t seed) {
   return test;
 }
 
-constexpr Form kForms[] = {Form::kPlain,        Form::kRelu,  Form::kSilu,  Form::kResidual,
-                           Form::kSiluResidual, Form::kFloat, Form::kSigned};
+constexpr Form kForms[] = {Form::kPlain, Form::kRelu,   Form::kSilu, Form::kResidual, Form::kSiluResidual,
+                           Form::kFloat, Form::kSigned, Form::kGain, Form::kClipGain};
 
 }  // namespace
 
@@ -130,6 +134,17 @@ TEST_SUITE("ops/quant_conv") {
     test.expect_kernel_matches_reference(0);
   }
 
+  TEST_CASE("every_activation_gives_the_bits_of_the_reference") {
+    for (const char* name : {"LeakyRelu", "Sigmoid", "Silu", "HardSigmoid", "HardSwish", "Tanh"}) {
+      CAPTURE(name);
+      for (Form form : {Form::kPlain, Form::kFloat, Form::kGain}) {
+        OpTest test = make_test(kCases[3], form, 21);
+        test.attr("activation", std::string(name)).attr("activation_a", 0.2f).attr("activation_b", 0.5f);
+        test.expect_kernel_matches_reference(0);
+      }
+    }
+  }
+
   TEST_CASE("checks_guard_against_hostile_steps") {
     make_test(kCases[3], Form::kSiluResidual, 5).expect_check_guards();
     make_test(kCases[0], Form::kRelu, 6).expect_check_guards();
@@ -140,7 +155,6 @@ TEST_SUITE("ops/quant_conv") {
     make_test(kCases[0], Form::kPlain, 1).attr("x_scale", -1.0f).expect_problem("x_scale");
     make_test(kCases[0], Form::kPlain, 1).attr("x_zero", int64_t{256}).expect_problem("x_zero");
     make_test(kCases[0], Form::kPlain, 1).attr("y_dtype", std::string("i32")).expect_problem("y_dtype");
-    make_test(kCases[0], Form::kSilu, 1).attr("table_high", -9.0f).expect_problem("table_low");
   }
 }
 
