@@ -5,47 +5,16 @@
 // positions of k at once and can neither saturate nor round (255 * -128 and its sums fit). Sums wrap as int32, in any
 // order: the bits are the same for every instruction set, tile and number of threads.
 //
-// An output is made of its sum as follows, each operation rounded to f32 by itself (never fused):
-//   s = f32(sum) * multiplier[column] (+ f32(residual - residual_zero) * residual_multiplier, before the activation)
-//   with an activation: s = activation(s) * gain (+ the residual, after it)      cpu/exact_activation.h
-//   8-bit:  y = clamp(round(s), low, high) + zero      round: half to even, as ONNX's QuantizeLinear
-//   f32:    y = clamp(s, low, high)
-// onnxruntime rescales in the same way (a float multiplication, nearest even), so results agree but for ties.
+// What makes outputs of the sums is cpu/quant_rescale.h.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "base/dtype.h"
-#include "cpu/activation_kind.h"
 #include "cpu/parallel.h"
+#include "cpu/quant_rescale.h"
 
 namespace kiln {
-
-constexpr int32_t kQuantColumns = 8;  // of a panel of weights
-
-struct QuantRescale {
-  const float* multiplier = nullptr;  // a column, padded to whole panels
-  Activation activation;              // what bounds are not enough for
-  bool computes = false;              // that activation
-  float gain_of_all = 1;              // times what it gives
-  const float* gain = nullptr;        // or one a column
-  float low = 0, high = 0;
-  int32_t zero = 0;
-  DType dtype = DType::kU8;  // of y: kU8, kI8 or kF32
-  // The residual, of y's shape: kU8 or kI8.
-  DType residual_dtype = DType::kInvalid;
-  bool residual_after = false;
-  int32_t residual_zero = 0;
-  float residual_multiplier = 0;
-};
-
-// Eight neighbouring outputs' sums to outputs; `residual` and `y` point at the first. Only `count` are read and
-// written.
-void rescale_sums(const QuantRescale& rescale, const int32_t* sums, int32_t column, int32_t count, const void* residual,
-                  void* y);
-// The plain form for one output: the reference.
-void rescale_sum(const QuantRescale& rescale, int32_t sum, int32_t column, const void* residual, void* y);
 
 // Rows [row, row + num_rows) of the A of `group`, as 16-bit values, `stride` apart; entries [k, stride) are written too
 // and may be anything.

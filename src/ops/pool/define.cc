@@ -135,8 +135,12 @@ ParamBytes make_pool_params(const NodeView& node) {
 }
 
 Status lower_pool(const NodeView& node, Lowering& out) {
-  const bool fast = node.input_dtype(0) == DType::kF32 && !node.has_output(1) && kind_of(node) != PoolKind::kLp;
-  return lower_to(node, out, fast ? "pool_f32" : "pool_plain", make_pool_params(node), {0});
+  const DType dtype = node.input_dtype(0);
+  const bool fast = dtype == DType::kF32 && !node.has_output(1) && kind_of(node) != PoolKind::kLp;
+  const bool is_bytes = (dtype == DType::kU8 || dtype == DType::kI8) && !node.has_output(1) && node.is_nhwc() &&
+                        node.input_shape(0).rank <= 4;
+  const char* kernel = fast ? "pool_f32" : (is_bytes ? "pool_bytes" : "pool_plain");
+  return lower_to(node, out, kernel, make_pool_params(node), {0});
 }
 
 void infer_global(const NodeView& node, Inference& out) {

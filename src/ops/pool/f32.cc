@@ -8,6 +8,7 @@ namespace kiln::ops::pool {
 
 void pool_reference(const KernelArgs& args);
 void global_pool_reference(const KernelArgs& args);
+void pool_bytes(const KernelArgs& args);
 
 namespace {
 
@@ -140,6 +141,17 @@ Status check_pool_f32(const KernelArgs& args) {
   return {};
 }
 
+// As pool_bytes has it: channels side by side.
+Status check_pool_bytes(const KernelArgs& args) {
+  KILN_TRY(check_pool(args, 1));
+  const auto& p = args.params_as<PoolParams>();
+  const DType dtype = args.in[0].dtype;
+  if ((dtype != DType::kU8 && dtype != DType::kI8) || p.kind != 0 || p.is_nhwc == 0 || p.spatial > 2) {
+    return corrupt("pool_bytes: form");
+  }
+  return {};
+}
+
 Status check_pool_plain(const KernelArgs& args) { return check_pool(args, 2); }
 
 // x is (batch, plane, channels) or (batch, channels, plane). A tile is up to 16 channels of an NHWC image, or one
@@ -222,6 +234,7 @@ Status check_global_plain(const KernelArgs& args) { return check_global(args, tr
 std::span<const KernelDef> kernels() {
   static constexpr KernelDef kKernels[] = {
       {"pool_f32", pool_f32, check_pool_f32, true, true},
+      {"pool_bytes", pool_bytes, check_pool_bytes, true, true},
       {"pool_plain", pool_reference, check_pool_plain, true, true},
       {"global_pool_f32", global_pool_f32, check_global_f32, true, false},
       {"global_pool_plain", global_pool_reference, check_global_plain, false, false},

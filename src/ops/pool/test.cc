@@ -191,6 +191,7 @@ TEST_CASE("pool_rejects_what_does_not_fit") {
 
 TEST_CASE("pool_check_guards") {
   for (bool nhwc : {false, true}) {
+    make_test("MaxPool", kCases[0], true, DType::kU8).expect_check_guards();
     make_test("MaxPool", {"", {1, 5, 6, 7}, {3, 3}, {2, 2}, {1, 1, 1, 1}, {}}, nhwc).expect_check_guards();
     make_test("AveragePool", {"", {1, 5, 6, 7}, {3, 2}, {1, 2}, {1, 1, 1, 1}, {2, 1}}, nhwc).expect_check_guards();
     make_test("LpPool", {"", {1, 2, 3, 4, 5}, {2, 2, 2}, {}, {}, {}}, nhwc).expect_check_guards();

@@ -172,13 +172,14 @@ void run_depthwise(const KernelArgs& args) {
   const int64_t item = args.out[0].dtype == DType::kF32 ? 4 : 1;
   const auto* zeros = static_cast<const uint8_t*>(args.scratch);
   std::memset(args.scratch, q.x_zero & 0xff, static_cast<size_t>(x.c));
-  const QuantRescale rescale = rescale_of(args);
+  const QuantRescale shared = rescale_of(args);
   const auto* weights = args.in[kWeights].as<int8_t>();
   const auto* bias = args.in[kColumns].as<int32_t>();
   const int32_t taps = p.kernel[1] * p.kernel[2];
-  const auto sum = args.in[kX].dtype == DType::kI8 ? sum_taps<true> : sum_taps<false>;
+  const bool is_signed = args.in[kX].dtype == DType::kI8;
 
   parallel_for(args.parallel, y.n * y.size[1], [&](int tile, int) {
+    const QuantRescale rescale = shared;  // a copy, which no store through y can change
     const int32_t oh = tile % y.size[1];
     const uint8_t* image =
         args.in[kX].as<uint8_t>() + static_cast<int64_t>(tile / y.size[1]) * x.size[1] * x.size[2] * x_pixel;
@@ -197,11 +198,11 @@ void run_depthwise(const KernelArgs& args) {
       for (int32_t next = 0; next < x.c; next += kQuantColumns) {
         const int32_t c = std::min(next, x.c - kQuantColumns);
         v128_t sums[2];
-        sum(at, (taps + 1) / 2, c, x.c, weights, bias, sums);
-        alignas(16) int32_t values[kQuantColumns];
-        wasm_v128_store(values, sums[0]);
-        wasm_v128_store(values + 4, sums[1]);
-        rescale_sums(rescale, values, c, kQuantColumns, has_residual ? residual + c : nullptr, to + c * item);
+        if (is_signed)
+          sum_taps<true>(at, (taps + 1) / 2, c, x.c, weights, bias, sums);
+        else
+          sum_taps<false>(at, (taps + 1) / 2, c, x.c, weights, bias, sums);
+        rescale_eight(rescale, sums[0], sums[1], c, has_residual ? residual + c : nullptr, to + c * item);
       }
     }
   });
