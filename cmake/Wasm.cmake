@@ -54,12 +54,12 @@ set_source_files_properties(src/ops/quantize/kernel.cc src/ops/qlinear/kernel.cc
   PROPERTIES COMPILE_OPTIONS -Oz SKIP_PRECOMPILE_HEADERS ON)
 # Kernels whose loops are written out as vectors gain nothing from a compiler that makes more of the rest; those that
 # no network spends time in are small.
-foreach(folder cast concat depth_space expand gather pad reduce reshape resize shape slice split transpose where)
+foreach(folder cast concat depth_space expand gather pad quant_pointwise reduce reshape resize shape slice split transpose where)
   file(GLOB folder_kernels CONFIGURE_DEPENDS src/ops/${folder}/kernel.cc src/ops/${folder}/f32.cc)
   set_source_files_properties(${folder_kernels} PROPERTIES COMPILE_OPTIONS -Os SKIP_PRECOMPILE_HEADERS ON)
 endforeach()
 set_source_files_properties(src/ops/pool/f32.cc src/ops/norm/kernel.cc src/ops/pointwise/kernel.cc
-  src/ops/softmax/kernel.cc src/ops/quant_conv/kernel.cc src/ops/quant_pointwise/kernel.cc src/ops/conv_transpose/f32.cc
+  src/ops/softmax/kernel.cc src/ops/quant_conv/kernel.cc src/ops/conv_transpose/f32.cc
   src/ops/matmul/f32.cc src/cpu/strided_copy.cc src/cpu/broadcast.cc src/vision/detect.cc
   PROPERTIES COMPILE_OPTIONS "-O2;-fno-vectorize;-fno-slp-vectorize" SKIP_PRECOMPILE_HEADERS ON)
 

@@ -14,35 +14,47 @@
 namespace kiln {
 namespace exact_detail {
 
-constexpr float kLowest = -87.0f, kHighest = 88.0f;
-constexpr float kLog2E = 1.44269504088896341f;
-constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
-constexpr float kPolynomial[6] = {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f,
-                                  4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f};
+// In memory, since V8 takes four instructions to make a vector constant and one to load it.
+struct Constants {
+  float lowest, highest;
+  float log2_e;
+  float
+      round;  // 1.5 * 2^23: added to a number below 2^22 it leaves the nearest integer in the lower bits, half to even
+  float ln2_high, ln2_low;
+  float polynomial[6];
+  float one, half, two, sixth;
+};
+extern const Constants kExact;
+
+inline v128_t splat(const float& constant) { return wasm_v128_load32_splat(&constant); }
 
 inline v128_t exp_of(v128_t x) {
-  x = wasm_f32x4_pmin(wasm_f32x4_splat(kHighest), wasm_f32x4_pmax(wasm_f32x4_splat(kLowest), x));
-  const v128_t n = wasm_f32x4_nearest(wasm_f32x4_mul(x, wasm_f32x4_splat(kLog2E)));
-  v128_t r = wasm_f32x4_sub(x, wasm_f32x4_mul(n, wasm_f32x4_splat(kLn2High)));
-  r = wasm_f32x4_sub(r, wasm_f32x4_mul(n, wasm_f32x4_splat(kLn2Low)));
-  v128_t p = wasm_f32x4_splat(kPolynomial[0]);
+  x = wasm_f32x4_pmin(splat(kExact.highest), wasm_f32x4_pmax(splat(kExact.lowest), x));
+  const v128_t round = splat(kExact.round);
+  const v128_t shifted = wasm_f32x4_add(wasm_f32x4_mul(x, splat(kExact.log2_e)), round);
+  const v128_t n = wasm_f32x4_sub(shifted, round);
+  v128_t r = wasm_f32x4_sub(x, wasm_f32x4_mul(n, splat(kExact.ln2_high)));
+  r = wasm_f32x4_sub(r, wasm_f32x4_mul(n, splat(kExact.ln2_low)));
+  v128_t p = splat(kExact.polynomial[0]);
   KILN_UNROLL
-  for (int i = 1; i < 6; ++i) p = wasm_f32x4_add(wasm_f32x4_mul(p, r), wasm_f32x4_splat(kPolynomial[i]));
+  for (int i = 1; i < 6; ++i) p = wasm_f32x4_add(wasm_f32x4_mul(p, r), splat(kExact.polynomial[i]));
   p = wasm_f32x4_add(wasm_f32x4_mul(wasm_f32x4_mul(p, r), r), r);
-  const v128_t power = wasm_i32x4_shl(wasm_i32x4_add(wasm_i32x4_trunc_sat_f32x4(n), wasm_i32x4_splat(127)), 23);
-  return wasm_f32x4_mul(wasm_f32x4_add(p, wasm_f32x4_splat(1.0f)), power);
+  // 2^n: n into the exponent of 1.
+  const v128_t exponent = wasm_i32x4_shl(wasm_i32x4_sub(shifted, round), 23);
+  const v128_t one = splat(kExact.one);
+  return wasm_f32x4_mul(wasm_f32x4_add(p, one), wasm_i32x4_add(exponent, one));
 }
 
 inline float exp_of(float x) {
-  const float raised = kLowest < x ? x : kLowest;
-  x = raised < kHighest ? raised : kHighest;
-  const float n = std::nearbyintf(x * kLog2E);
-  float r = x - n * kLn2High;
-  r = r - n * kLn2Low;
-  float p = kPolynomial[0];
-  for (int i = 1; i < 6; ++i) p = p * r + kPolynomial[i];
+  const float raised = kExact.lowest < x ? x : kExact.lowest;
+  x = raised < kExact.highest ? raised : kExact.highest;
+  const float n = std::nearbyintf(x * kExact.log2_e);
+  float r = x - n * kExact.ln2_high;
+  r = r - n * kExact.ln2_low;
+  float p = kExact.polynomial[0];
+  for (int i = 1; i < 6; ++i) p = p * r + kExact.polynomial[i];
   p = p * r * r + r;
-  const int32_t bits = (static_cast<int32_t>(n) + 127) << 23;
+  const int32_t bits = (static_cast<int32_t>(n) + 127) * (1 << 23);
   float power = 0;
   std::memcpy(&power, &bits, sizeof(power));
   return (p + 1.0f) * power;
@@ -51,10 +63,12 @@ inline float exp_of(float x) {
 }  // namespace exact_detail
 
 inline v128_t exact_activation(const Activation& activation, v128_t x) {
-  const v128_t one = wasm_f32x4_splat(1.0f);
+  using exact_detail::kExact;
+  using exact_detail::splat;
+  const v128_t one = splat(kExact.one);
   const v128_t zero = wasm_f32x4_splat(0.0f);
-  const v128_t a = wasm_f32x4_splat(activation.a);
-  const v128_t b = wasm_f32x4_splat(activation.b);
+  const v128_t a = splat(activation.a);
+  const v128_t b = splat(activation.b);
   const auto clamp = [](v128_t v, v128_t low, v128_t high) { return wasm_f32x4_pmin(high, wasm_f32x4_pmax(low, v)); };
   switch (static_cast<ActivationKind>(activation.kind)) {
     case ActivationKind::kNone:
@@ -70,12 +84,12 @@ inline v128_t exact_activation(const Activation& activation, v128_t x) {
     case ActivationKind::kHardSigmoid:
       return clamp(wasm_f32x4_add(wasm_f32x4_mul(a, x), b), zero, one);
     case ActivationKind::kHardSwish: {
-      const v128_t gate = wasm_f32x4_add(wasm_f32x4_mul(x, wasm_f32x4_splat(1.0f / 6)), wasm_f32x4_splat(0.5f));
+      const v128_t gate = wasm_f32x4_add(wasm_f32x4_mul(x, splat(kExact.sixth)), splat(kExact.half));
       return wasm_f32x4_mul(x, clamp(gate, zero, one));
     }
     case ActivationKind::kTanh: {
-      const v128_t e = exact_detail::exp_of(wasm_f32x4_mul(x, wasm_f32x4_splat(-2.0f)));
-      return wasm_f32x4_sub(wasm_f32x4_div(wasm_f32x4_splat(2.0f), wasm_f32x4_add(one, e)), one);
+      const v128_t e = exact_detail::exp_of(wasm_f32x4_neg(wasm_f32x4_add(x, x)));
+      return wasm_f32x4_sub(wasm_f32x4_div(splat(kExact.two), wasm_f32x4_add(one, e)), one);
     }
   }
   return x;

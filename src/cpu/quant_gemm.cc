@@ -14,7 +14,9 @@ constexpr int64_t kBlockBytes = 1 << 17;  // of widened rows: a part of the L2 c
 constexpr int32_t kMaxSlots = 8;
 constexpr int32_t kPanelsOfTask = 16;  // of one task where rows alone do not make enough of them
 
-// --- sums ---
+inline const void* bytes_at(const void* base, int64_t bytes) {
+  return base == nullptr ? nullptr : static_cast<const char*>(base) + bytes;
+}
 
 struct Tile {
   const int16_t* a;
@@ -58,7 +60,7 @@ struct Block {
 template <int32_t kCount>
 void run_tile(const Block& block, int32_t panel, int32_t first) {
   const QuantGemm& g = *block.gemm;
-  const QuantRescale rescale = g.rescale;  // a copy, which no store through y can change
+  const QuantRescale& rescale = g.rescale;
   const int32_t panels = quant_panels(g.n);
   const int64_t column = (static_cast<int64_t>(block.group) * panels + panel) * kQuantColumns;
   Tile tile;
@@ -73,15 +75,24 @@ void run_tile(const Block& block, int32_t panel, int32_t first) {
   const int32_t count = std::min(kQuantColumns, g.n - in_row);
   const int64_t offset = static_cast<int64_t>(block.group) * g.n + in_row;
   const auto item = static_cast<int64_t>(rescaled_bytes(g.rescale));
+  const BoundedRescale bounded(rescale);
+  if (bounded.applies && count == kQuantColumns) {
+    KILN_UNROLL
+    for (int32_t r = 0; r < kCount; ++r) {
+      uint8_t* y = static_cast<uint8_t*>(g.c) + (block.row + first + r) * g.c_stride + offset;
+      bounded.store(sums[r][0], sums[r][1], rescale.multiplier + column, y);
+    }
+    return;
+  }
   KILN_UNROLL
   for (int32_t r = 0; r < kCount; ++r) {
     const int64_t row = block.row + first + r;
     char* y = static_cast<char*>(g.c) + (row * g.c_stride + offset) * item;
-    const void* residual = rescale_detail::bytes_at(g.residual, row * g.residual_stride + offset);
+    const void* residual = bytes_at(g.residual, row * g.residual_stride + offset);
     if (count == kQuantColumns)
       rescale_eight(rescale, sums[r][0], sums[r][1], column, residual, y);
     else
-      rescale_few(g.rescale, sums[r][0], sums[r][1], column, count, residual, y);
+      rescale_few(rescale, sums[r][0], sums[r][1], column, count, residual, y);
   }
 }
 
@@ -89,11 +100,7 @@ void run_block(const Block& block, int32_t panel_begin, int32_t panel_end) {
   for (int32_t panel = panel_begin; panel < panel_end; ++panel) {
     int32_t row = 0;
     for (; row + kRows <= block.num_rows; row += kRows) run_tile<kRows>(block, panel, row);
-    if (row + 2 <= block.num_rows) {
-      run_tile<2>(block, panel, row);
-      row += 2;
-    }
-    if (row < block.num_rows) run_tile<1>(block, panel, row);
+    for (; row < block.num_rows; ++row) run_tile<1>(block, panel, row);
   }
 }
 

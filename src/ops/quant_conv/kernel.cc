@@ -172,14 +172,14 @@ void run_depthwise(const KernelArgs& args) {
   const int64_t item = args.out[0].dtype == DType::kF32 ? 4 : 1;
   const auto* zeros = static_cast<const uint8_t*>(args.scratch);
   std::memset(args.scratch, q.x_zero & 0xff, static_cast<size_t>(x.c));
-  const QuantRescale shared = rescale_of(args);
+  const QuantRescale rescale = rescale_of(args);
   const auto* weights = args.in[kWeights].as<int8_t>();
   const auto* bias = args.in[kColumns].as<int32_t>();
   const int32_t taps = p.kernel[1] * p.kernel[2];
   const bool is_signed = args.in[kX].dtype == DType::kI8;
 
   parallel_for(args.parallel, y.n * y.size[1], [&](int tile, int) {
-    const QuantRescale rescale = shared;  // a copy, which no store through y can change
+    const BoundedRescale bounded(rescale);
     const int32_t oh = tile % y.size[1];
     const uint8_t* image =
         args.in[kX].as<uint8_t>() + static_cast<int64_t>(tile / y.size[1]) * x.size[1] * x.size[2] * x_pixel;
@@ -202,7 +202,10 @@ void run_depthwise(const KernelArgs& args) {
           sum_taps<true>(at, (taps + 1) / 2, c, x.c, weights, bias, sums);
         else
           sum_taps<false>(at, (taps + 1) / 2, c, x.c, weights, bias, sums);
-        rescale_eight(rescale, sums[0], sums[1], c, has_residual ? residual + c : nullptr, to + c * item);
+        if (bounded.applies)
+          bounded.store(sums[0], sums[1], rescale.multiplier + c, to + c);
+        else
+          rescale_eight(rescale, sums[0], sums[1], c, has_residual ? residual + c : nullptr, to + c * item);
       }
     }
   });
