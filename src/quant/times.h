@@ -9,7 +9,8 @@ struct PredictedTimes {
   double int8_us = 0, float_us = 0;  // on one core
 };
 
-// By rates measured on the wasm kernels (docs/performance.md, "Int8"), so only the ratio means something elsewhere.
+// By rates measured on the wasm kernels (docs/performance.md, "Int8"), so only the ratio means something elsewhere;
+// Winograd and the cost of activations are not in them.
 PredictedTimes predict_times(const NodeView& product);
 
 }  // namespace kiln
