@@ -37,8 +37,7 @@ for (const name of Object.keys(kNets)) {
   test(`${name}_gives_the_same_bits_with_any_number_of_threads`, async () => {
     const expected = await outputs_of(name, { threads: 1 });
     assert.ok(expected[0].some((value) => value !== expected[0][0]));
-    for (const threads of [2, 3])
-      assert.deepEqual(await outputs_of(name, { threads }), expected, `${threads} threads`);
+    for (const threads of [2, 3]) assert.deepEqual(await outputs_of(name, { threads }), expected, `${threads} threads`);
   });
 
   if (name === 'yolov8n') continue; // its head is float, which relaxed SIMD rounds otherwise
